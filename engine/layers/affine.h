@@ -1,0 +1,27 @@
+// rshift(q * A + B, s): the folded batch norm, with 16-bit constants. |q|, |A| <= 2^15, |B| <= 2^29, s <= 29, so that the sum and its
+// rounding stay below 2^31.
+#pragma once
+
+#include "layer.h"
+
+namespace everbit {
+
+struct AffineConstants {
+  const int16_t* A;
+  const int32_t* B;
+  const uint8_t* s;
+
+  int32_t operator()(int32_t c, int32_t q) const { return rounding_shift32(q * A[c] + B[c], s[c]); }
+};
+
+inline AffineConstants affine_constants(const Program& program, const LayerRecord& layer) {
+  return {program.array<int16_t>(layer, 0), program.array<int32_t>(layer, 1), program.array<uint8_t>(layer, 2)};
+}
+
+// nullptr, or what is wrong with the arrays A, B, s of a layer of `channels`.
+const char* affine_constants_check(const Program&, const LayerRecord&, int32_t channels);
+
+constexpr int32_t kMaxAffineOffset = int32_t{1} << 29;
+constexpr int kMaxAffineShift = 29;
+
+}  // namespace everbit

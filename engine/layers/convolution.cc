@@ -1,0 +1,190 @@
+// Convolution with ordinary weights: 8-bit weights forward, q_b-bit gradients backward.
+//
+// The gemm multiplies the stored integers; the zero point leaves through the sum of the weights, and places outside the image hold the
+// zero point, so that they add nothing. Sums: 17 + 7 bits a term, int64 holds 2^39 of them.
+#include "../kernels/int_gemm/int_gemm.h"
+#include "layers.h"
+#include "window.h"
+
+namespace everbit {
+namespace {
+
+constexpr int kWeight = 0;      // arrays
+constexpr int kBias = 1;
+constexpr int kMantissa = 2;
+constexpr int kExponent = 3;
+constexpr int kInputScale = 4;  // attribute
+constexpr int32_t kRowsAtOnce = 16;
+
+Window window_of(const LayerRecord& layer) {
+  return {layer.attributes[0], layer.attributes[1], layer.attributes[2], layer.attributes[3]};
+}
+
+int32_t patch_length(const Program& program, const LayerRecord& layer) {
+  return window_of(layer).taps() * program.tensor(layer.inputs[0]).channels;
+}
+
+// Copies the weights of the forward pass to 8 bits, for a layer that learns.
+const int8_t* forward_weights(const Context& context, int8_t* room, int32_t count) {
+  const Parameter* weight = context.parameter(0);
+  if (weight == nullptr) return context.program.array<int8_t>(context.layer, kWeight);
+  for (int32_t i = 0; i < count; ++i) room[i] = static_cast<int8_t>(weight->forward8(i));
+  return room;
+}
+
+size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+const char* convolution_check(const Program& program, const LayerRecord& layer) {
+  const TensorRecord& in = program.tensor(layer.inputs[0]);
+  const TensorRecord& out = program.tensor(layer.output);
+  if (in.bits == 1 || out.bits == 1) return "a convolution with ordinary weights reads or writes single bits";
+  if (const char* problem = window_check(window_of(layer), in, out)) return problem;
+  const int64_t count = int64_t{1} * patch_length(program, layer) * out.channels;
+  const int32_t parameter = layer.parameters[0];
+  const bool constant = layer.arrays[kWeight].bytes != 0;
+  if (constant == (parameter != kAbsent)) return "a convolution needs either constant or learnable weights";
+  if (constant ? layer.arrays[kWeight].bytes != count || layer.arrays[kBias].bytes != out.channels * 4
+               : program.parameter(parameter).count != count || layer.arrays[kBias].bytes != 0) {
+    return "a convolution's weights or biases do not fit its shape";
+  }
+  const int32_t multipliers = constant ? out.channels : 1;
+  if (layer.arrays[kMantissa].bytes != multipliers * 4 || layer.arrays[kExponent].bytes != multipliers) {
+    return "a convolution needs one multiplier a channel, or one in all where it learns";
+  }
+  for (int32_t c = 0; c < multipliers; ++c) {
+    if (!valid_scale({program.array<int32_t>(layer, kMantissa)[c], program.array<int8_t>(layer, kExponent)[c]})) {
+      return "a convolution has an impossible multiplier";
+    }
+  }
+  if (!valid_scale(layer.scale_attribute(kInputScale))) return "a convolution has an impossible input scale";
+  return nullptr;
+}
+
+size_t convolution_scratch(const Extent& extent) {
+  const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
+  const TensorRecord& out = extent.program.tensor(extent.layer.output);
+  const size_t patch = static_cast<size_t>(patch_length(extent.program, extent.layer));
+  const size_t weights = round_up(patch * static_cast<size_t>(out.channels));
+  const size_t forward = weights + round_up(kRowsAtOnce * patch * sizeof(int16_t)) +
+                         (kRowsAtOnce + 1) * static_cast<size_t>(out.channels) * sizeof(int64_t);
+  const size_t sums = static_cast<size_t>(extent.batch) * static_cast<size_t>(in.elements()) * sizeof(int64_t);
+  const size_t row = patch * sizeof(int64_t);
+  const bool learns = extent.layer.parameters[0] != kAbsent;
+  const size_t backward = learns ? weights + (sums > row ? sums : row) : 0;
+  return forward > backward ? forward : backward;
+}
+
+void convolution_forward(const Context& context) {
+  const TensorRecord& in = context.input();
+  const TensorRecord& out = context.output();
+  const Window window = window_of(context.layer);
+  const int32_t length = patch_length(context.program, context.layer);
+  const int32_t* bias = context.program.array<int32_t>(context.layer, kBias);
+  const int32_t* mantissa = context.program.array<int32_t>(context.layer, kMantissa);
+  const int8_t* exponent = context.program.array<int8_t>(context.layer, kExponent);
+  const bool shared_multiplier = context.parameter(0) != nullptr;
+
+  uint8_t* scratch = static_cast<uint8_t*>(context.scratch);
+  const int8_t* weights = forward_weights(context, reinterpret_cast<int8_t*>(scratch), length * out.channels);
+  scratch += round_up(static_cast<size_t>(length) * static_cast<size_t>(out.channels));
+  int16_t* patches = reinterpret_cast<int16_t*>(scratch);
+  int64_t* sums = reinterpret_cast<int64_t*>(scratch + round_up(kRowsAtOnce * static_cast<size_t>(length) * sizeof(int16_t)));
+  int64_t* zero = sums + kRowsAtOnce * out.channels;  // what the zero point adds to every sum of a channel
+  for (int32_t c = 0; c < out.channels; ++c) {
+    int64_t sum = 0;
+    for (int32_t k = 0; k < length; ++k) sum += weights[c * length + k];
+    zero[c] = sum * in.zero_point;
+  }
+
+  const int32_t pixels = context.batch * out.pixels();
+  with_activation_type(in.bits, [&](auto from) {
+    with_activation_type(out.bits, [&](auto to) {
+      const auto* x = context.input_values<decltype(from)>();
+      auto* y = context.output_values<decltype(to)>();
+      for (int32_t first = 0; first < pixels; first += kRowsAtOnce) {
+        const int32_t rows = pixels - first < kRowsAtOnce ? pixels - first : kRowsAtOnce;
+        for (int32_t r = 0; r < rows; ++r) {
+          const int32_t image = (first + r) / out.pixels();
+          const int32_t place = (first + r) % out.pixels();
+          const auto* source = x + static_cast<size_t>(image) * static_cast<size_t>(in.elements());
+          for_each_tap(window, in, place / out.width, place % out.width, [&](int32_t tap, int32_t pixel) {
+            int16_t* to_patch = patches + r * length + tap * in.channels;
+            for (int32_t c = 0; c < in.channels; ++c) {
+              to_patch[c] = static_cast<int16_t>(pixel == kAbsent ? in.zero_point : source[pixel * in.channels + c]);
+            }
+          });
+        }
+        int_gemm(patches, rows, length, weights, out.channels, sums);
+        for (int32_t r = 0; r < rows; ++r) {
+          for (int32_t c = 0; c < out.channels; ++c) {
+            const int64_t sum = sums[r * out.channels + c] - zero[c] + (bias != nullptr ? bias[c] : 0);
+            const int32_t m = shared_multiplier ? 0 : c;
+            const int64_t value = out.zero_point + int64_t{scale(sum, {mantissa[m], exponent[m]})};
+            y[(first + r) * out.channels + c] = static_cast<decltype(to)>(saturate(value, out.bits));
+          }
+        }
+      }
+    });
+  });
+}
+
+void convolution_backward(const Context& context) {
+  const TensorRecord& in = context.input();
+  const TensorRecord& out = context.output();
+  const Window window = window_of(context.layer);
+  const int32_t length = patch_length(context.program, context.layer);
+  const Gradient& gradient = context.output_gradient();
+  Parameter& weight = *context.parameter(0);
+
+  uint8_t* scratch = static_cast<uint8_t*>(context.scratch);
+  const int8_t* weights = forward_weights(context, reinterpret_cast<int8_t*>(scratch), length * out.channels);
+  int64_t* sums = reinterpret_cast<int64_t*>(scratch + round_up(static_cast<size_t>(length) * static_cast<size_t>(out.channels)));
+
+  with_gradient_type(context.widths.non_binary, [&](auto element, auto) {
+    const auto* g = static_cast<const decltype(element)*>(gradient.values);
+    if (context.needs_input_gradient()) {
+      const size_t count = static_cast<size_t>(context.batch) * static_cast<size_t>(in.elements());
+      for (size_t i = 0; i < count; ++i) sums[i] = 0;
+      for (int32_t p = 0; p < context.batch * out.pixels(); ++p) {
+        int64_t* target = sums + static_cast<size_t>(p / out.pixels()) * static_cast<size_t>(in.elements());
+        const int32_t place = p % out.pixels();
+        for_each_tap(window, in, place / out.width, place % out.width, [&](int32_t tap, int32_t pixel) {
+          if (pixel == kAbsent) return;
+          for (int32_t o = 0; o < out.channels; ++o) {
+            const int64_t by = g[p * out.channels + o];
+            const int8_t* w = weights + o * length + tap * in.channels;
+            int64_t* to = target + pixel * in.channels;
+            for (int32_t c = 0; c < in.channels; ++c) to[c] += by * w[c];
+          }
+        });
+      }
+      write_gradient(context.gradients[context.layer.inputs[0]], sums, count, gradient.exponent + weight.range_exponent - 7,
+                     context.widths.non_binary);
+    }
+    if (!weight.trainable) return;
+    const Scale step = step_of(context, weight) * context.layer.scale_attribute(kInputScale);
+    with_activation_type(in.bits, [&](auto from) {
+      const auto* x = context.input_values<decltype(from)>();
+      for (int32_t o = 0; o < out.channels; ++o) {
+        for (int32_t k = 0; k < length; ++k) sums[k] = 0;
+        for (int32_t p = 0; p < context.batch * out.pixels(); ++p) {
+          const int64_t by = g[p * out.channels + o];
+          if (by == 0) continue;
+          const auto* source = x + static_cast<size_t>(p / out.pixels()) * static_cast<size_t>(in.elements());
+          const int32_t place = p % out.pixels();
+          for_each_tap(window, in, place / out.width, place % out.width, [&](int32_t tap, int32_t pixel) {
+            if (pixel == kAbsent) return;
+            for (int32_t c = 0; c < in.channels; ++c) {
+              sums[tap * in.channels + c] += by * (source[pixel * in.channels + c] - in.zero_point);
+            }
+          });
+        }
+        for (int32_t k = 0; k < length; ++k) update_parameter(weight, o * length + k, sums[k], step, gradient.exponent);
+      }
+    });
+  });
+}
+
+}  // namespace everbit

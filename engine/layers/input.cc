@@ -1,0 +1,23 @@
+// The image: bytes to signed integers around the data set's mean, out = 2 u - offset, exact.
+#include "layers.h"
+
+namespace everbit {
+
+const char* input_check(const Program& program, const LayerRecord& layer) {
+  const TensorRecord& out = program.tensor(layer.output);
+  if (out.bits != 16 || out.zero_point != 0) return "the input layer must write 16 bits with zero point 0";
+  if (layer.arrays[0].bytes != out.channels * 2) return "the input layer needs one offset a channel";
+  return nullptr;
+}
+
+void input_forward(const Context& context) {
+  const TensorRecord& out = context.output();
+  const int16_t* offset = context.program.array<int16_t>(context.layer, 0);
+  const uint8_t* u = context.images;
+  int16_t* y = context.output_values<int16_t>();
+  for (int32_t p = 0; p < context.batch * out.pixels(); ++p) {
+    for (int32_t c = 0; c < out.channels; ++c) *y++ = static_cast<int16_t>(saturate(2 * *u++ - offset[c], 16));
+  }
+}
+
+}  // namespace everbit

@@ -1,0 +1,85 @@
+#include "layer.h"
+
+#include "../bits.h"
+#include "layers.h"
+
+namespace everbit {
+namespace {
+
+constexpr LayerKind kLayers[] = {
+    // name, inputs, check, forward, backward, backward reads input, saved, scratch
+    {"input", 0, input_check, input_forward, nullptr, false, nullptr, nullptr},
+    {"convolution", 1, convolution_check, convolution_forward, convolution_backward, true, nullptr, convolution_scratch},
+    {"binary_convolution", 1, binary_convolution_check, binary_convolution_forward, binary_convolution_backward, true, nullptr,
+     binary_convolution_scratch},
+    {"affine", 1, affine_check, affine_forward, nullptr, false, nullptr, nullptr},
+    {"batch_norm", 1, batch_norm_check, batch_norm_forward, batch_norm_backward, false, batch_norm_saved, batch_norm_scratch},
+    {"sign", 1, sign_check, sign_forward, sign_backward, true, nullptr, sign_scratch},
+    {"add", 2, add_check, add_forward, add_backward, false, nullptr, add_scratch},
+    {"rprelu", 1, rprelu_check, rprelu_forward, rprelu_backward, true, nullptr, rprelu_scratch},
+    {"average_pool", 1, average_pool_check, average_pool_forward, average_pool_backward, false, nullptr, pool_scratch},
+    {"max_pool", 1, max_pool_check, max_pool_forward, max_pool_backward, false, max_pool_saved, pool_scratch},
+    {"global_average_pool", 1, global_average_pool_check, global_average_pool_forward, global_average_pool_backward, false, nullptr,
+     pool_scratch},
+    {"latent", 1, latent_check, nullptr, nullptr, false, nullptr, nullptr},
+};
+static_assert(sizeof kLayers / sizeof kLayers[0] == static_cast<size_t>(Operation::kCount), "one row a layer");
+
+}  // namespace
+
+const LayerKind& layer_kind(Operation operation) { return kLayers[static_cast<int>(operation)]; }
+
+size_t activation_bytes(const TensorRecord& tensor, int32_t batch) {
+  const size_t pixels = static_cast<size_t>(batch) * static_cast<size_t>(tensor.pixels());
+  if (tensor.bits == 1) return pixels * static_cast<size_t>(words_for(tensor.channels)) * sizeof(uint64_t);
+  return pixels * static_cast<size_t>(tensor.channels) * static_cast<size_t>(tensor.bits / 8);
+}
+
+namespace {
+
+template <typename T, typename Sum>
+void quantize_into(Gradient& gradient, const Sum* sums, size_t count, int32_t exponent, int shift, int q_b) {
+  T* values = static_cast<T*>(gradient.values);
+  for (size_t i = 0; i < count; ++i) values[i] = static_cast<T>(saturate_symmetric(rounding_shift(sums[i], shift), q_b));
+  gradient.exponent = exponent + shift;
+  gradient.present = true;
+}
+
+template <typename Sum>
+int quantizing_shift(const Sum* sums, size_t count, int q_b) {
+  uint64_t all = 0;  // the OR of all magnitudes has the length of the largest
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t v = sums[i];
+    all |= v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
+  }
+  const int length = all == 0 ? 0 : 64 - __builtin_clzll(all);
+  return length > q_b - 1 ? length - (q_b - 1) : 0;
+}
+
+}  // namespace
+
+template <typename Sum>
+void write_gradient(Gradient& gradient, Sum* sums, size_t count, int32_t exponent, int q_b) {
+  with_gradient_type(q_b, [&](auto element, auto) {
+    using T = decltype(element);
+    int shift = quantizing_shift(sums, count, q_b);
+    if (gradient.present) {
+      const T* before = static_cast<const T*>(gradient.values);
+      const int32_t mine = exponent + shift;
+      const int32_t common = mine > gradient.exponent ? mine : gradient.exponent;
+      for (size_t i = 0; i < count; ++i) {
+        const int64_t quantized = saturate_symmetric(rounding_shift(sums[i], shift), q_b);
+        sums[i] = static_cast<Sum>(rounding_shift(before[i], common - gradient.exponent) +
+                                   rounding_shift(quantized, common - mine));
+      }
+      exponent = common;
+      shift = quantizing_shift(sums, count, q_b);
+    }
+    quantize_into<T>(gradient, sums, count, exponent, shift, q_b);
+  });
+}
+
+template void write_gradient(Gradient&, int32_t*, size_t, int32_t, int);
+template void write_gradient(Gradient&, int64_t*, size_t, int32_t, int);
+
+}  // namespace everbit

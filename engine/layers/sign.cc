@@ -1,0 +1,128 @@
+// The sign of an activation, to packed bits; a learned bias before it; its straight-through estimators.
+//
+// Bounds: u saturates to int32 in units of 2^-16; the estimator's factor is at most 2^15, so that G times it fits int32 for q_b <= 16.
+#include "../bits.h"
+#include "../kernels/pack/pack.h"
+#include "layers.h"
+
+namespace everbit {
+namespace {
+
+enum Estimator : int32_t { kSteSign, kApproxSign, kEstimators };
+
+constexpr int kEstimator = 0;  // attributes
+constexpr int kClip = 1;
+constexpr int kInputScale = 2;
+constexpr int kThreshold = 0;  // array
+constexpr int kBias = 0;       // parameter
+
+// The real input of the sign, in units of 2^-16.
+struct RealInput {
+  Scale to_real;
+  int32_t zero_point;
+  const Parameter* bias;
+
+  int32_t operator()(int32_t q, int32_t c) const {
+    int64_t u = scale(q - zero_point, to_real);
+    if (bias != nullptr) u += shift_either_way(bias->forward16(c), bias->range_exponent + 1);
+    return saturate(u, 32);
+  }
+};
+
+RealInput real_input(const Context& context) {
+  return {context.layer.scale_attribute(kInputScale), context.input().zero_point, context.parameter(kBias)};
+}
+
+}  // namespace
+
+const char* sign_check(const Program& program, const LayerRecord& layer) {
+  const TensorRecord& in = program.tensor(layer.inputs[0]);
+  const TensorRecord& out = program.tensor(layer.output);
+  if (in.bits == 1 || out.bits != 1 || in.pixels() != out.pixels() || in.channels != out.channels) {
+    return "a sign must turn 8 or 16-bit values into bits of the same shape";
+  }
+  if (layer.attributes[kEstimator] < 0 || layer.attributes[kEstimator] >= kEstimators || layer.attributes[kClip] < 0 ||
+      !valid_scale(layer.scale_attribute(kInputScale))) {
+    return "a sign has an unknown estimator or an impossible scale";
+  }
+  const int32_t bias = layer.parameters[kBias];
+  if (bias == kAbsent) {
+    return layer.arrays[kThreshold].bytes == in.channels * 4 ? nullptr : "a sign needs one threshold a channel";
+  }
+  if (program.parameter(bias).count != in.channels || program.parameter(bias).range_exponent < -1) {
+    return "a sign's learned bias does not fit its input";
+  }
+  return nullptr;
+}
+
+size_t sign_scratch(const Extent& extent) {
+  const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
+  const size_t sums = static_cast<size_t>(extent.batch) * static_cast<size_t>(in.elements()) * accumulator_bytes(extent.widths.non_binary);
+  return sums + static_cast<size_t>(in.channels) * sizeof(int64_t);
+}
+
+void sign_forward(const Context& context) {
+  const TensorRecord& in = context.input();
+  uint64_t* words = context.output_values<uint64_t>();
+  const int32_t pixels = context.batch * in.pixels();
+  with_activation_type(in.bits, [&](auto from) {
+    const auto* x = context.input_values<decltype(from)>();
+    if (context.parameter(kBias) == nullptr) {
+      pack_signs(x, pixels, in.channels, context.program.array<int32_t>(context.layer, kThreshold), words);
+      return;
+    }
+    const RealInput real = real_input(context);
+    for (int32_t p = 0; p < pixels; ++p) {
+      for (int32_t w = 0; w < words_for(in.channels); ++w) {
+        uint64_t word = 0;
+        for (int32_t c = w * 64; c < in.channels && c < w * 64 + 64; ++c) {
+          word |= uint64_t{real(x[p * in.channels + c], c) >= 0} << (c & 63);
+        }
+        *words++ = word;
+      }
+    }
+  });
+}
+
+void sign_backward(const Context& context) {
+  const TensorRecord& in = context.input();
+  const Gradient& gradient = context.output_gradient();
+  const RealInput real = real_input(context);
+  const int32_t clip = context.layer.attributes[kClip];
+  const bool approximate = context.layer.attributes[kEstimator] == kApproxSign;
+  const int32_t exponent = gradient.exponent - (approximate ? 14 : 0);
+  const size_t pixels = static_cast<size_t>(context.batch) * static_cast<size_t>(in.pixels());
+  const int32_t channels = in.channels;
+
+  with_gradient_type(context.widths.non_binary, [&](auto element, auto accumulator) {
+    using Sum = decltype(accumulator);
+    const auto* g = static_cast<const decltype(element)*>(gradient.values);
+    int64_t* bias_sum = static_cast<int64_t*>(context.scratch);
+    Sum* sums = reinterpret_cast<Sum*>(bias_sum + channels);
+    for (int32_t c = 0; c < channels; ++c) bias_sum[c] = 0;
+    with_activation_type(in.bits, [&](auto from) {
+      const auto* x = context.input_values<decltype(from)>();
+      size_t i = 0;
+      for (size_t p = 0; p < pixels; ++p) {
+        for (int32_t c = 0; c < channels; ++c, ++i) {
+          const int64_t u = real(x[i], c);
+          const int64_t size = u < 0 ? -u : u;
+          const int64_t slope = (int64_t{1} << 15) - (size >> 1);
+          const int64_t factor = approximate ? (slope > 0 ? slope : 0) : size <= clip;
+          sums[i] = static_cast<Sum>(g[i] * factor);
+          bias_sum[c] += sums[i];
+        }
+      }
+    });
+    if (context.needs_input_gradient()) {
+      write_gradient(context.gradients[context.layer.inputs[0]], sums, pixels * static_cast<size_t>(channels), exponent,
+                     context.widths.non_binary);
+    }
+    Parameter* bias = context.parameter(kBias);
+    for (int32_t c = 0; bias != nullptr && c < channels; ++c) {
+      update_parameter(*bias, c, bias_sum[c], step_of(context, *bias), exponent);
+    }
+  });
+}
+
+}  // namespace everbit

@@ -1,0 +1,185 @@
+#include "head.h"
+
+#include <cstring>
+
+namespace everbit {
+namespace {
+
+constexpr int kProbabilityBits = 30;
+
+struct TrainScratch {
+  int32_t* logits;       // batch x classes
+  int32_t* gradient;     // of the logits, batch x classes; after quantizing, q_b bits each in the first part of it
+  int64_t* features;     // batch x features
+
+  TrainScratch(Region& region, size_t batch, size_t classes, size_t features)
+      : logits(region.take<int32_t>(batch * classes)),
+        gradient(region.take<int32_t>(batch * classes)),
+        features(region.take<int64_t>(batch * features)) {}
+};
+
+int32_t arg_max(const int32_t* values, const uint8_t* active, int32_t count) {
+  int32_t best = kAbsent;
+  for (int32_t j = 0; j < count; ++j) {
+    if (active[j] != 0 && (best == kAbsent || values[j] > values[best])) best = j;
+  }
+  return best;
+}
+
+}  // namespace
+
+void softmax(const int32_t* logits, const uint8_t* active, int32_t classes, int32_t* p) {
+  constexpr int64_t kLog2E = 1549082005;  // in units of 2^-30
+  const int64_t top = logits[arg_max(logits, active, classes)];
+  int64_t sum = 0;
+  for (int32_t j = 0; j < classes; ++j) {
+    if (active[j] != 0) sum += exp2_fixed(rounding_shift((logits[j] - top) * kLog2E, 30));
+  }
+  for (int32_t j = 0; j < classes; ++j) {
+    const uint64_t exponential = active[j] != 0 ? exp2_fixed(rounding_shift((logits[j] - top) * kLog2E, 30)) : 0;
+    p[j] = static_cast<int32_t>((exponential << kProbabilityBits) / static_cast<uint64_t>(sum));
+  }
+}
+
+void Head::plan(const Program& program, Widths widths, int32_t classes, HeadRule rule, Region& persistent, Region& fixed) {
+  program_ = program;
+  widths_ = widths;
+  classes_ = classes;
+  features_ = program.feature_tensor().elements();
+  rule_ = rule;
+  const size_t bytes = stored_bytes(classes * features_, widths.non_binary);
+  cw_ = persistent.take<uint8_t>(bytes);
+  past_ = persistent.take<uint32_t>(static_cast<size_t>(classes));
+  tw_ = fixed.take<uint8_t>(bytes);
+}
+
+void Head::start() {
+  std::memset(cw_, 0, stored_bytes(classes_ * features_, widths_.non_binary));
+  std::memset(past_, 0, sizeof(uint32_t) * static_cast<size_t>(classes_));
+}
+
+size_t Head::scratch_bytes(const Program& program, int32_t classes, int32_t batch) {
+  Region region;
+  TrainScratch(region, static_cast<size_t>(batch), static_cast<size_t>(classes),
+               static_cast<size_t>(program.feature_tensor().elements()));
+  return region.used;
+}
+
+Parameter Head::rows(void* values) const {
+  return {ParameterKind::kHead, classes_ * features_, program_.head().range_exponent, widths_.non_binary, values, true};
+}
+
+void Head::copy_row(int32_t label, const void* from, void* to) const {
+  const size_t bytes = stored_bytes(features_, widths_.non_binary);
+  const size_t offset = bytes * static_cast<size_t>(label);
+  if (from == nullptr) {
+    std::memset(static_cast<uint8_t*>(to) + offset, 0, bytes);
+  } else {
+    std::memcpy(static_cast<uint8_t*>(to) + offset, static_cast<const uint8_t*>(from) + offset, bytes);
+  }
+}
+
+void Head::begin_experience(const uint8_t* active) {
+  for (int32_t j = 0; j < classes_; ++j) copy_row(j, active[j] != 0 ? cw_ : nullptr, tw_);
+}
+
+void Head::end_experience(const uint32_t* counts) {
+  const Parameter tw = rows(tw_);
+  Parameter cw = rows(cw_);
+  int64_t sum = 0;
+  int64_t terms = 0;
+  for (int32_t j = 0; j < classes_; ++j) {
+    if (counts[j] == 0) continue;
+    for (int32_t k = 0; k < features_; ++k) sum += tw.get(j * features_ + k);
+    terms += features_;
+  }
+  const int64_t mean = terms == 0 ? 0 : rounding_divide(sum, terms);
+  for (int32_t j = 0; j < classes_; ++j) {
+    if (counts[j] == 0) continue;
+    if (rule_ == HeadRule::kPlain) {
+      copy_row(j, tw_, cw_);
+    } else {
+      const uint64_t ratio = (uint64_t{past_[j]} << 32) / counts[j];
+      const uint64_t p = integer_sqrt(ratio);  // sqrt(past / cur) in units of 2^-16
+      const uint64_t weight = (p << 31) / (p + 65536);
+      const int64_t alpha = weight > INT32_MAX ? INT32_MAX : static_cast<int64_t>(weight);
+      for (int32_t i = j * features_; i < (j + 1) * features_; ++i) {
+        const int64_t base = tw.get(i) - mean;
+        const int64_t difference = saturate(cw.get(i) - base, 32);
+        cw.set(i, saturate_symmetric(base + rounding_shift(difference * alpha, 31), cw.width));
+      }
+    }
+    past_[j] = counts[j] > UINT32_MAX - past_[j] ? UINT32_MAX : past_[j] + counts[j];
+  }
+}
+
+void Head::logits(const void* features, int32_t batch, bool temporary, int32_t* out) const {
+  const TensorRecord& tensor = program_.feature_tensor();
+  const Parameter w = rows(temporary ? tw_ : cw_);
+  const Scale to_logit = program_.head().logit.shifted(-(widths_.non_binary - 1));
+  with_activation_type(tensor.bits, [&](auto type) {
+    const auto* x = static_cast<const decltype(type)*>(features);
+    for (int32_t b = 0; b < batch; ++b, x += features_) {
+      for (int32_t j = 0; j < classes_; ++j) {
+        int64_t sum = 0;
+        for (int32_t k = 0; k < features_; ++k) sum += int64_t{x[k] - tensor.zero_point} * w.get(j * features_ + k);
+        *out++ = scale(sum, to_logit);
+      }
+    }
+  });
+}
+
+int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch, const uint8_t* active, Scale step,
+                    Gradient& feature_gradient, void* scratch) {
+  Region region{static_cast<uint8_t*>(scratch)};
+  const TensorRecord& tensor = program_.feature_tensor();
+  const size_t count = static_cast<size_t>(batch) * static_cast<size_t>(classes_);
+  const TrainScratch room(region, static_cast<size_t>(batch), static_cast<size_t>(classes_), static_cast<size_t>(features_));
+  logits(features, batch, true, room.logits);
+  int32_t right = 0;
+  for (int32_t b = 0; b < batch; ++b) {
+    const int32_t* row = room.logits + b * classes_;
+    right += arg_max(row, active, classes_) == labels[b];
+    softmax(row, active, classes_, room.gradient + b * classes_);
+    room.gradient[b * classes_ + labels[b]] -= int32_t{1} << kProbabilityBits;
+  }
+  // The logits have served: their memory takes the quantized gradient.
+  Gradient loss{room.logits, 0, false};
+  write_gradient(loss, room.gradient, count, -kProbabilityBits, widths_.non_binary);
+
+  Parameter w = rows(tw_);
+  feature_gradient.present = false;
+  with_gradient_type(widths_.non_binary, [&](auto element, auto) {
+    const auto* g = static_cast<const decltype(element)*>(loss.values);
+    if (feature_gradient.values != nullptr) {
+      for (int32_t b = 0; b < batch; ++b) {
+        int64_t* to = room.features + static_cast<size_t>(b) * static_cast<size_t>(features_);
+        for (int32_t k = 0; k < features_; ++k) to[k] = 0;
+        for (int32_t j = 0; j < classes_; ++j) {
+          const int64_t by = g[b * classes_ + j];
+          for (int32_t k = 0; by != 0 && k < features_; ++k) to[k] += by * w.forward16(j * features_ + k);
+        }
+      }
+      write_gradient(feature_gradient, room.features, static_cast<size_t>(batch) * static_cast<size_t>(features_),
+                     loss.exponent + w.range_exponent - 15, widths_.non_binary);
+    }
+    const Scale by = step * program_.head().feature;
+    with_activation_type(tensor.bits, [&](auto type) {
+      const auto* x = static_cast<const decltype(type)*>(features);
+      int64_t* sums = room.features;
+      for (int32_t j = 0; j < classes_; ++j) {
+        if (active[j] == 0) continue;
+        for (int32_t k = 0; k < features_; ++k) sums[k] = 0;
+        for (int32_t b = 0; b < batch; ++b) {
+          const int64_t gradient = g[b * classes_ + j];
+          const auto* row = x + static_cast<size_t>(b) * static_cast<size_t>(features_);
+          for (int32_t k = 0; k < features_; ++k) sums[k] += gradient * (row[k] - tensor.zero_point);
+        }
+        for (int32_t k = 0; k < features_; ++k) update_parameter(w, j * features_ + k, sums[k], by, loss.exponent);
+      }
+    });
+  });
+  return right;
+}
+
+}  // namespace everbit

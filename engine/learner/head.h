@@ -1,0 +1,61 @@
+// The linear head: CWR* (docs/arithmetic.md, section 5) or plain rows, its logits, loss and gradients.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "../layers/layer.h"
+#include "memory_plan.h"
+
+namespace everbit {
+
+enum class HeadRule : int32_t {
+  kCwr,    // consolidated weights cw, temporary weights tw an experience, mean shift and weighted average
+  kPlain,  // the weights trained on stay as they are: naive fine-tuning
+};
+
+class Head {
+ public:
+  // cw and past are kept with a saved learner; tw and the counts live for one experience.
+  void plan(const Program& program, Widths widths, int32_t classes, HeadRule rule, Region& persistent, Region& fixed);
+  void start();
+
+  // Memory that train() and logits() need for a batch.
+  static size_t scratch_bytes(const Program& program, int32_t classes, int32_t batch);
+
+  // active: classes whose rows are trained.
+  void begin_experience(const uint8_t* active);
+  // counts: patterns of each class in this experience; 0: not consolidated.
+  void end_experience(const uint32_t* counts);
+
+  // Logits [batch, classes] in units of 2^-16 from the features; of the temporary weights, or of the consolidated ones.
+  void logits(const void* features, int32_t batch, bool temporary, int32_t* out) const;
+
+  // One step of the temporary weights on a batch: cross entropy over the active classes. Writes the gradient of the features where
+  // somebody needs it. Returns how many of the batch the logits, before the step, got right.
+  int32_t train(const void* features, const uint16_t* labels, int32_t batch, const uint8_t* active, Scale step, Gradient& feature_gradient,
+                void* scratch);
+
+  bool known(int32_t label) const { return past_[label] != 0; }
+  uint32_t past(int32_t label) const { return past_[label]; }
+  const void* consolidated() const { return cw_; }
+  const void* temporary() const { return tw_; }
+
+ private:
+  Parameter rows(void* values) const;
+  void copy_row(int32_t label, const void* from, void* to) const;
+
+  Program program_;
+  Widths widths_{};
+  int32_t classes_ = 0;
+  int32_t features_ = 0;
+  HeadRule rule_ = HeadRule::kCwr;
+  void* cw_ = nullptr;
+  void* tw_ = nullptr;
+  uint32_t* past_ = nullptr;
+};
+
+// p in units of 2^-30 over the active classes, 0 elsewhere (docs/arithmetic.md, section 3). At least one class is active.
+void softmax(const int32_t* logits, const uint8_t* active, int32_t classes, int32_t* p);
+
+}  // namespace everbit

@@ -1,0 +1,195 @@
+#include "learner.h"
+
+#include <cstring>
+
+#include "../kernels/sign_gemm/sign_gemm.h"
+#include "../layers/layers.h"
+
+namespace everbit {
+namespace {
+
+constexpr int32_t kMaxClasses = 65534;
+constexpr int32_t kMaxPatterns = 1 << 28;
+
+bool one_of(int value, int a, int b, int c, int d) { return value == a || value == b || value == c || value == d; }
+
+const char* check_options(const Program& program, const LearnerOptions& o) {
+  if (!one_of(o.widths.binary, 1, 4, 8, 16)) return "binary layers' weights must have 1, 4, 8 or 16 bits";
+  if (!one_of(o.widths.non_binary, 8, 16, 32, 32)) return "gradients and other weights must have 8, 16 or 32 bits";
+  if (program.latent_tensor().bits > o.widths.non_binary) return "gradients must have at least as many bits as the activations";
+  if (o.classes < 1 || o.classes > kMaxClasses) return "the number of classes must lie between 1 and 65534";
+  if (o.batch_new < 1 || o.batch_replayed < 0) return "a mini-batch needs at least one new pattern";
+  if (o.replay_slots < 0 || o.replay_slots > kMaxPatterns || o.experience_patterns < 1 || o.experience_patterns > kMaxPatterns ||
+      (o.replay_slots > 0 && o.replay_per_class < 1)) {
+    return "the replay memory and the experience need a possible number of patterns";
+  }
+  for (const Scale& rate : o.learning_rates) {
+    if (!valid_scale(rate) || rate.mantissa < 0) return "a learning rate is negative or no normalised Scale";
+  }
+  // Sums over a mini-batch are exact to these bounds (sign_gemm.h, batch_norm.cc).
+  const int64_t batch = int64_t{o.batch_new} + o.batch_replayed;
+  for (int32_t i = program.latent_layer(); i < program.layer_count(); ++i) {
+    const TensorRecord& tensor = program.tensor(program.layer(i).output);
+    if (batch * tensor.pixels() > kSignGemmMaxLength) return "the mini-batch is too large for exact sums: lower it, or cut later";
+    if (batch * tensor.elements() > (int64_t{1} << 30)) return "the mini-batch is too large";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+size_t Learner::workspace_bytes(const Program& program) { return Network::block_count(program) * sizeof(Block); }
+
+void Learner::layout(Block* blocks, Region& persistent, Region& fixed) {
+  const int32_t batch = options_.batch_new + options_.batch_replayed;
+  state_ = persistent.take<State>(1);
+  const size_t head_bytes = Head::scratch_bytes(program_, options_.classes, batch);
+  use_.shared = network_.plan(program_, options_.widths, batch, head_bytes, options_.train_body, false, blocks, persistent, fixed);
+  head_.plan(program_, options_.widths, options_.classes, options_.head_rule, persistent, fixed);
+  const size_t before_replay = persistent.used;
+  replay_.plan(options_.replay_slots, options_.replay_per_class, options_.classes, latent_bytes_, persistent);
+  use_.replay = persistent.used - before_replay;
+
+  counts_ = fixed.take<uint32_t>(static_cast<size_t>(options_.classes));
+  active_ = fixed.take<uint8_t>(static_cast<size_t>(options_.classes));
+  batch_labels_ = fixed.take<uint16_t>(static_cast<size_t>(batch));
+  query_codes_ = fixed.take<uint8_t>(latent_bytes_);
+  const size_t before_experience = fixed.used;
+  experience_codes_ = fixed.take<uint8_t>(static_cast<size_t>(options_.experience_patterns) * latent_bytes_);
+  experience_labels_ = fixed.take<uint16_t>(static_cast<size_t>(options_.experience_patterns));
+  use_.experience = fixed.used - before_experience;
+  use_.fixed = before_experience;
+  use_.persistent = persistent.used;
+  use_.total = persistent.used + fixed.used + use_.shared;
+}
+
+const char* Learner::plan(const Program& program, const LearnerOptions& options, void* workspace, MemoryUse& use) {
+  if (const char* problem = check_options(program, options)) return problem;
+  program_ = program;
+  options_ = options;
+  latent_bytes_ = latent_bytes(program);
+  Region persistent, fixed;
+  layout(static_cast<Block*>(workspace), persistent, fixed);
+  use = use_;
+  return nullptr;
+}
+
+void Learner::start(uint8_t* arena, void* workspace) {
+  arena_ = arena;
+  std::memset(arena, 0, use_.total);
+  Region persistent{arena};
+  Region fixed{arena + use_.persistent};
+  Block* blocks = static_cast<Block*>(workspace);
+  layout(blocks, persistent, fixed);
+  network_.start(arena + persistent.used + fixed.used, blocks);
+  head_.start();
+  replay_.start();
+  *state_ = State{{options_.seed}, 0, 0};
+  experience_size_ = 0;
+}
+
+void Learner::restore() {
+  network_.refresh();
+  experience_size_ = 0;
+}
+
+const char* Learner::add(const uint8_t* image, int32_t label) {
+  if (label < 0 || label >= options_.classes) return "the label lies beyond the learner's classes";
+  if (experience_size_ >= options_.experience_patterns) return "the experience holds as many patterns as was planned for";
+  network_.forward_frozen(image);
+  const LayerRecord& latent = program_.layer(program_.latent_layer());
+  latent_encode(program_, network_.activation(latent.inputs[0]), experience_codes_ + static_cast<size_t>(experience_size_) * latent_bytes_);
+  experience_labels_[experience_size_++] = static_cast<uint16_t>(label);
+  return nullptr;
+}
+
+int32_t Learner::begin_training(int32_t epochs) {
+  for (int32_t j = 0; j < options_.classes; ++j) {
+    counts_[j] = 0;
+    active_[j] = options_.head_rule == HeadRule::kPlain && head_.known(j);
+  }
+  for (int32_t i = 0; i < experience_size_; ++i) {
+    ++counts_[experience_labels_[i]];
+    active_[experience_labels_[i]] = 1;
+  }
+  replay_size_ = replay_.size();
+  for (int32_t slot = 0; slot < replay_size_; ++slot) {
+    active_[replay_.label(slot)] = 1;
+    if (options_.count_replayed) ++counts_[replay_.label(slot)];
+  }
+  head_.begin_experience(active_);
+  epoch_position_ = experience_size_;  // the first step begins an epoch
+  next_replay_pass();
+  const int32_t steps = (experience_size_ + options_.batch_new - 1) / options_.batch_new;
+  return steps * epochs;
+}
+
+// Replay goes through the whole memory in a shuffled order before any pattern comes again.
+void Learner::next_replay_pass() {
+  replay_position_ = 0;
+  replay_order_ = {static_cast<uint32_t>(replay_size_ > 0 ? replay_size_ : 1), state_->random.next()};
+}
+
+void Learner::decode_into_batch(int32_t place, const uint8_t* codes) {
+  const int32_t tensor = program_.layer(program_.latent_layer()).output;
+  uint8_t* values = static_cast<uint8_t*>(network_.activation(tensor));
+  latent_decode(program_, codes, values + activation_bytes(program_.tensor(tensor), 1) * static_cast<size_t>(place));
+}
+
+Learner::Step Learner::train_step() {
+  if (epoch_position_ >= experience_size_) {
+    epoch_position_ = 0;
+    epoch_order_ = {static_cast<uint32_t>(experience_size_), state_->random.next()};
+  }
+  const int32_t left = experience_size_ - epoch_position_;
+  const int32_t fresh = left < options_.batch_new ? left : options_.batch_new;
+  // A last, smaller batch keeps the proportion of new to replayed patterns.
+  const int32_t share = static_cast<int32_t>((int64_t{options_.batch_replayed} * fresh + options_.batch_new - 1) / options_.batch_new);
+  const int32_t replayed = replay_size_ == 0 ? 0 : share;
+  const int32_t batch = fresh + replayed;
+  for (int32_t i = 0; i < fresh; ++i) {
+    const uint32_t at = epoch_order_(static_cast<uint32_t>(epoch_position_++));
+    decode_into_batch(i, experience_codes_ + at * latent_bytes_);
+    batch_labels_[i] = experience_labels_[at];
+  }
+  for (int32_t i = fresh; i < batch; ++i) {
+    if (replay_position_ >= replay_size_) next_replay_pass();
+    const int32_t slot = static_cast<int32_t>(replay_order_(static_cast<uint32_t>(replay_position_++)));
+    decode_into_batch(i, replay_.pattern(slot));
+    batch_labels_[i] = replay_.label(slot);
+  }
+
+  Scale step[kParameterKinds];
+  for (int kind = 0; kind < kParameterKinds; ++kind) {
+    step[kind] = options_.learning_rates[kind] * reciprocal(static_cast<uint32_t>(batch));
+  }
+  const bool body = network_.learns();
+  network_.forward_learnable(batch, body);
+  const int32_t features = program_.layer(program_.layer_count() - 1).output;
+  Gradient unused;
+  Gradient& feature_gradient = body ? network_.gradient(features) : unused;
+  const int32_t right = head_.train(network_.activation(features), batch_labels_, batch, active_,
+                                    step[static_cast<int>(ParameterKind::kHead)], feature_gradient, network_.head_memory());
+  if (body) network_.backward(batch, step);
+  return {right, batch};
+}
+
+void Learner::end_experience() {
+  head_.end_experience(counts_);
+  for (int32_t i = 0; i < experience_size_; ++i) {
+    replay_.offer(experience_codes_ + static_cast<size_t>(i) * latent_bytes_, experience_labels_[i], state_->random);
+  }
+  experience_size_ = 0;
+  ++state_->experiences;
+}
+
+void Learner::logits(const uint8_t* image, int32_t* out) {
+  network_.forward_frozen(image);
+  const LayerRecord& latent = program_.layer(program_.latent_layer());
+  latent_encode(program_, network_.activation(latent.inputs[0]), query_codes_);
+  latent_decode(program_, query_codes_, network_.activation(latent.output));
+  network_.forward_learnable(1, false);
+  head_.logits(network_.activation(program_.layer(program_.layer_count() - 1).output), 1, false, out);
+}
+
+}  // namespace everbit

@@ -1,0 +1,116 @@
+// The learner: a program, its replay memory, its head, and the steps that make them learn (METHOD 1).
+//
+// One experience: begin with add() for every image, then begin_training(), train_step() until it is done, end_experience(). The caller
+// owns all memory: plan() says how much, start() takes it, nothing allocates afterwards. Not thread-safe; two learners are independent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "../random.h"
+#include "head.h"
+#include "network.h"
+#include "replay_memory.h"
+
+namespace everbit {
+
+struct LearnerOptions {
+  Widths widths;
+  int32_t classes;              // most classes it can ever know, 1 .. 65534
+  int32_t replay_slots;         // patterns in the replay memory; 0: no replay
+  int32_t replay_per_class;     // at most so many of one class
+  int32_t experience_patterns;  // most new patterns in one experience
+  int32_t batch_new;            // B_N of METHOD 1.2
+  int32_t batch_replayed;       // B_R
+  HeadRule head_rule;
+  bool train_body;              // the learnable part learns too, not the head alone
+  bool count_replayed;          // CWR*: replayed patterns count as patterns of the experience
+  uint64_t seed;
+  Scale learning_rates[kParameterKinds];
+};
+
+// Bytes by purpose.
+struct MemoryUse {
+  size_t persistent;  // what save keeps: state, parameters, head, replay memory
+  size_t replay;      // of which the replay memory
+  size_t experience;  // latents and labels of the experience being learned
+  size_t fixed;       // tables, temporary head weights
+  size_t shared;      // activations, gradients and scratch
+  size_t total;       // the arena
+};
+
+class Learner {
+ public:
+  static size_t workspace_bytes(const Program& program);
+
+  // Sizes everything. workspace: workspace_bytes(), aligned to 64, also needed by start(). nullptr, or what is wrong.
+  const char* plan(const Program& program, const LearnerOptions& options, void* workspace, MemoryUse& use);
+  // Takes an arena of MemoryUse::total bytes, aligned to 64, after plan().
+  void start(uint8_t* arena, void* workspace);
+
+  // What a saved learner keeps: the same bytes on every machine, for the same program and options.
+  const uint8_t* state() const { return arena_; }
+  size_t state_bytes() const { return use_.persistent; }
+  // After state() was overwritten with another learner's state.
+  void restore();
+
+  // Adds an image (height x width x channels bytes) to the experience. nullptr, or what is wrong.
+  const char* add(const uint8_t* image, int32_t label);
+  // Steps that training the experience takes; the experience must hold at least one image.
+  int32_t begin_training(int32_t epochs);
+  // One mini-batch. Returns how many of its patterns were right before the step, and their number.
+  struct Step {
+    int32_t right;
+    int32_t patterns;
+  };
+  Step train_step();
+  // Consolidates the head, fills the replay memory, forgets the experience.
+  void end_experience();
+
+  // Logits [classes] in units of 2^-16 of one image; of unknown classes they mean nothing.
+  void logits(const uint8_t* image, int32_t* out);
+  bool known(int32_t label) const { return head_.known(label); }
+
+  const MemoryUse& memory() const { return use_; }
+  const ReplayMemory& replay_memory() const { return replay_; }
+  const Network& network() const { return network_; }
+  const Head& head() const { return head_; }
+  int32_t experience_size() const { return experience_size_; }
+
+ private:
+  struct State {
+    Random random;
+    uint32_t experiences;
+    uint32_t reserved;
+  };
+
+  void layout(Block* blocks, Region& persistent, Region& fixed);
+  void decode_into_batch(int32_t place, const uint8_t* codes);
+  void next_replay_pass();
+
+  Program program_;
+  LearnerOptions options_{};
+  MemoryUse use_{};
+  size_t latent_bytes_ = 0;
+  uint8_t* arena_ = nullptr;
+
+  State* state_ = nullptr;
+  Network network_;
+  Head head_;
+  ReplayMemory replay_;
+  uint8_t* experience_codes_ = nullptr;
+  uint16_t* experience_labels_ = nullptr;
+  uint32_t* counts_ = nullptr;   // patterns of each class in the experience, as CWR* counts them
+  uint8_t* active_ = nullptr;    // classes whose rows are trained
+  uint16_t* batch_labels_ = nullptr;
+  uint8_t* query_codes_ = nullptr;  // of the image being classified
+
+  int32_t experience_size_ = 0;
+  int32_t epoch_position_ = 0;
+  Permutation epoch_order_{1, 0};
+  int32_t replay_size_ = 0;
+  int32_t replay_position_ = 0;
+  Permutation replay_order_{1, 0};
+};
+
+}  // namespace everbit

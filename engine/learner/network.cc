@@ -1,0 +1,224 @@
+#include "network.h"
+
+#include <cstring>
+
+#include "../layers/binary_convolution.h"
+
+namespace everbit {
+namespace {
+
+// Blocks, in order: activations by tensor, gradients by tensor, then by layer: saved, forward scratch, backward scratch; the head's.
+struct Blocks {
+  Block* activations;
+  Block* gradients;
+  Block* saved;
+  Block* forward_scratch;
+  Block* backward_scratch;
+  Block* head;
+
+  Blocks(Block* all, const Program& program)
+      : activations(all),
+        gradients(activations + program.tensor_count()),
+        saved(gradients + program.tensor_count()),
+        forward_scratch(saved + program.layer_count()),
+        backward_scratch(forward_scratch + program.layer_count()),
+        head(backward_scratch + program.layer_count()) {}
+};
+
+}  // namespace
+
+size_t Network::block_count(const Program& program) {
+  return 2 * static_cast<size_t>(program.tensor_count()) + 3 * static_cast<size_t>(program.layer_count()) + 1;
+}
+
+bool Network::trainable(int32_t layer) const {
+  if (!train_ || layer <= program_.latent_layer()) return false;
+  for (const int32_t index : program_.layer(layer).parameters) {
+    if (index == kAbsent) continue;
+    if (program_.parameter(index).kind != ParameterKind::kBinary || widths_.binary > 1) return true;
+  }
+  return false;
+}
+
+bool Network::learns() const {
+  for (int32_t i = 0; i < program_.layer_count(); ++i) {
+    if (trainable(i)) return true;
+  }
+  return false;
+}
+
+// A tensor's gradient is needed where a trainable layer made it, or made something it was made from.
+bool Network::needs_gradient(int32_t tensor) const {
+  for (int32_t i = program_.latent_layer() + 1; i < program_.layer_count(); ++i) {
+    const LayerRecord& layer = program_.layer(i);
+    if (layer.output != tensor) continue;
+    if (trainable(i)) return true;
+    for (int k = 0; k < layer_kind(layer.operation).inputs; ++k) {
+      if (needs_gradient(layer.inputs[k])) return true;
+    }
+  }
+  return false;
+}
+
+size_t Network::plan(const Program& program, Widths widths, int32_t batch, size_t head_bytes, bool train, bool keep_all, Block* blocks,
+                     Region& persistent, Region& fixed) {
+  program_ = program;
+  widths_ = widths;
+  batch_ = batch;
+  train_ = train;
+  const size_t tensors = static_cast<size_t>(program.tensor_count());
+  const size_t layers = static_cast<size_t>(program.layer_count());
+  activations_ = fixed.take<void*>(tensors);
+  gradients_ = fixed.take<Gradient>(tensors);
+  parameters_ = fixed.take<Parameter>(static_cast<size_t>(program.parameter_count()));
+  binary_ = fixed.take<BinaryWeights>(layers);
+  saved_ = fixed.take<void*>(layers);
+  forward_scratch_ = fixed.take<void*>(layers);
+  backward_scratch_ = fixed.take<void*>(layers);
+
+  for (int32_t i = 0; i < program.layer_count(); ++i) {
+    const LayerRecord& layer = program.layer(i);
+    const bool learnable = i > program.latent_layer();
+    if (layer.operation == Operation::kBinaryConvolution) {
+      int16_t* tap_sums = fixed.take<int16_t>(static_cast<size_t>(binary_tap_sums(program, layer)));
+      const bool learns = trainable(i);
+      uint64_t* learned = learns ? persistent.take<uint64_t>(binary_weight_words(program, layer)) : nullptr;
+      if (binary_ != nullptr) binary_[i] = {program.array<uint64_t>(layer, 0), learned, tap_sums};
+    }
+    for (const int32_t index : layer.parameters) {
+      if (index == kAbsent) continue;
+      const ParameterRecord& record = program.parameter(index);
+      const bool binary = record.kind == ParameterKind::kBinary;
+      const int width = !learnable ? 32 : binary ? widths.binary : widths.non_binary;
+      const int32_t count = binary ? binary_weight_count(program, layer) : record.count;
+      const bool stored = learnable && (binary ? trainable(i) : true);
+      uint8_t* values = stored ? persistent.take<uint8_t>(stored_bytes(count, width)) : nullptr;
+      if (parameters_ == nullptr) continue;
+      parameters_[index] = {record.kind, count, binary ? 0 : record.range_exponent, width, values, stored};
+    }
+  }
+  plan_blocks(head_bytes, keep_all, blocks);
+  return place_blocks(blocks, block_count(program));
+}
+
+void Network::plan_blocks(size_t head_bytes, bool keep_all, Block* blocks) const {
+  const Blocks plan(blocks, program_);
+  const int32_t layers = program_.layer_count();
+  const int32_t end = 2 * layers;
+  for (size_t i = 0; i < block_count(program_); ++i) blocks[i] = Block{};
+
+  for (int32_t i = 0; i < layers; ++i) {
+    const LayerRecord& layer = program_.layer(i);
+    const LayerKind& kind = layer_kind(layer.operation);
+    const bool learnable = i > program_.latent_layer();
+    const int32_t batch = i >= program_.latent_layer() ? batch_ : 1;
+    const Extent extent{program_, layer, batch, widths_};
+
+    Block& made = plan.activations[layer.output];
+    made.bytes = activation_bytes(program_.tensor(layer.output), batch);
+    made.first = made.last = i;
+    Block& gradient = plan.gradients[layer.output];
+    if (learnable && needs_gradient(layer.output)) {
+      gradient.bytes = static_cast<size_t>(batch) * static_cast<size_t>(program_.tensor(layer.output).elements()) *
+                       static_cast<size_t>(widths_.non_binary / 8);
+      gradient.first = layers;  // until its readers, which come later in the list, say otherwise
+      gradient.last = end - i;
+    }
+    for (int k = 0; k < kind.inputs; ++k) {
+      Block& read = plan.activations[layer.inputs[k]];
+      const int32_t backward = end - i;
+      const int32_t until = learnable && train_ && kind.backward_reads_input ? backward : i;
+      read.last = until > read.last ? until : read.last;
+      plan.gradients[layer.inputs[k]].first = backward;  // the last reader, met last here, writes first
+    }
+    if (learnable && train_ && kind.saved_bytes != nullptr) plan.saved[i] = {kind.saved_bytes(extent), i, end - i};
+    if (kind.scratch_bytes != nullptr) {
+      plan.forward_scratch[i] = {kind.scratch_bytes(extent), i, i};
+      if (learnable && train_) plan.backward_scratch[i] = {kind.scratch_bytes(extent), end - i, end - i};
+    }
+  }
+  plan.activations[program_.layer(layers - 1).output].last = layers;
+  *plan.head = {head_bytes, layers, layers};
+  if (!keep_all) return;
+  for (size_t i = 0; i < block_count(program_); ++i) {
+    blocks[i].first = 0;
+    blocks[i].last = end;
+  }
+}
+
+void Network::start(uint8_t* shared, const Block* blocks) {
+  const Blocks plan(const_cast<Block*>(blocks), program_);
+  const auto at = [&](const Block& block) -> void* { return block.bytes == 0 ? nullptr : shared + block.offset; };
+  for (int32_t i = 0; i < program_.tensor_count(); ++i) {
+    activations_[i] = at(plan.activations[i]);
+    gradients_[i] = Gradient{at(plan.gradients[i]), 0, false};
+  }
+  for (int32_t i = 0; i < program_.layer_count(); ++i) {
+    saved_[i] = at(plan.saved[i]);
+    forward_scratch_[i] = at(plan.forward_scratch[i]);
+    backward_scratch_[i] = at(plan.backward_scratch[i]);
+  }
+  head_memory_ = at(*plan.head);
+
+  for (int32_t i = 0; i < program_.parameter_count(); ++i) {
+    const ParameterRecord& record = program_.parameter(i);
+    const LayerRecord& layer = program_.layer(record.layer);
+    Parameter& p = parameters_[i];
+    const int32_t* initial = program_.parameter_values(i);
+    if (!p.trainable) {
+      if (p.kind != ParameterKind::kBinary) p.values = const_cast<int32_t*>(initial);  // constants, never set()
+    } else if (p.kind == ParameterKind::kBinary) {
+      initialise_latent_weights(program_, layer, program_.array<uint64_t>(layer, 0), *initial, p.width, p.values);
+    } else {
+      for (int32_t k = 0; k < p.count; ++k) p.set(k, saturate_symmetric(rounding_shift(initial[k], 32 - p.width), p.width));
+    }
+  }
+  for (int32_t i = 0; i < program_.layer_count(); ++i) {
+    BinaryWeights& weights = binary_[i];
+    if (program_.layer(i).operation != Operation::kBinaryConvolution || weights.learned == nullptr) continue;
+    std::memcpy(weights.learned, weights.bits, binary_weight_words(program_, program_.layer(i)) * sizeof(uint64_t));
+    weights.bits = weights.learned;
+  }
+  refresh();
+}
+
+void Network::refresh() {
+  for (int32_t i = 0; i < program_.layer_count(); ++i) {
+    const LayerRecord& layer = program_.layer(i);
+    if (layer.operation == Operation::kBinaryConvolution) refresh_tap_sums(program_, layer, binary_[i]);
+  }
+}
+
+Context Network::context(int32_t layer, int32_t batch, bool training, bool backward, const uint8_t* images,
+                         const Scale* step) const {
+  return {program_,    program_.layer(layer), batch,
+          widths_,     activations_,          gradients_,
+          parameters_, &binary_[layer],       saved_[layer],
+          backward ? backward_scratch_[layer] : forward_scratch_[layer],
+          images,      training,              step};
+}
+
+void Network::forward_frozen(const uint8_t* image) const {
+  for (int32_t i = 0; i < program_.latent_layer(); ++i) {
+    layer_kind(program_.layer(i).operation).forward(context(i, 1, false, false, image, nullptr));
+  }
+}
+
+void Network::forward_learnable(int32_t batch, bool training) const {
+  for (int32_t i = program_.latent_layer() + 1; i < program_.layer_count(); ++i) {
+    layer_kind(program_.layer(i).operation).forward(context(i, batch, training, false, nullptr, nullptr));
+  }
+}
+
+void Network::backward(int32_t batch, const Scale* step) const {
+  const int32_t features = program_.layer(program_.layer_count() - 1).output;
+  for (int32_t i = 0; i < program_.tensor_count(); ++i) {
+    if (i != features) gradients_[i].present = false;
+  }
+  for (int32_t i = program_.layer_count() - 1; i > program_.latent_layer(); --i) {
+    if (gradients_[program_.layer(i).output].values == nullptr) continue;
+    layer_kind(program_.layer(i).operation).backward(context(i, batch, true, true, nullptr, step));
+  }
+}
+
+}  // namespace everbit

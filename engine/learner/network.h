@@ -1,0 +1,68 @@
+// The layers of a program with their numbers in memory: runs them forward and backward.
+//
+// Time, for the memory plan, is forward of layer i at moment i, the head at moment L (the number of layers), backward of layer i at
+// moment 2 L - i. The frozen part sees one image at a time, the learnable part a batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "../layers/layer.h"
+#include "memory_plan.h"
+
+namespace everbit {
+
+class Network {
+ public:
+  // Blocks that plan() needs as work space; the caller's, so that nothing here allocates.
+  static size_t block_count(const Program& program);
+
+  // Takes from `persistent` what a saved learner must keep (parameters, weight bits), from `fixed` tables and derived values.
+  // Returns the bytes of the memory that layers share, of which the head gets `head_bytes` at its moment. Regions may be counting only.
+  // train: the learnable part will learn. keep_all: no two tensors share memory, so that a test can read every one.
+  size_t plan(const Program& program, Widths widths, int32_t batch, size_t head_bytes, bool train, bool keep_all, Block* blocks,
+              Region& persistent, Region& fixed);
+
+  // Connects the planned tensors to the shared memory, copies the parameters' initial values from the program.
+  void start(uint8_t* shared, const Block* blocks);
+  // Recomputes what derives from the parameters, after they were restored from elsewhere.
+  void refresh();
+
+  const Program& program() const { return program_; }
+  Widths widths() const { return widths_; }
+  void* activation(int32_t tensor) const { return activations_[tensor]; }
+  Gradient& gradient(int32_t tensor) const { return gradients_[tensor]; }
+  Parameter& parameter(int32_t index) const { return parameters_[index]; }
+  BinaryWeights& binary_weights(int32_t layer) const { return binary_[layer]; }
+  void* head_memory() const { return head_memory_; }
+  // Whether any layer between the latent and the head can learn.
+  bool learns() const;
+
+  // The frozen part on one image: writes the latent layer's input tensor.
+  void forward_frozen(const uint8_t* image) const;
+  // The learnable part on `batch` latents, which stand decoded in the latent layer's output tensor.
+  void forward_learnable(int32_t batch, bool training) const;
+  // From the gradient of the last tensor down to the latent, updating parameters; step: learning rate / batch by ParameterKind.
+  void backward(int32_t batch, const Scale* step) const;
+
+ private:
+  Context context(int32_t layer, int32_t batch, bool training, bool backward, const uint8_t* images, const Scale* step) const;
+  bool trainable(int32_t layer) const;
+  bool needs_gradient(int32_t tensor) const;
+  void plan_blocks(size_t head_bytes, bool keep_all, Block* blocks) const;
+
+  Program program_;
+  Widths widths_{};
+  int32_t batch_ = 0;
+  bool train_ = false;
+  void** activations_ = nullptr;        // by tensor
+  Gradient* gradients_ = nullptr;       // by tensor
+  Parameter* parameters_ = nullptr;     // by parameter
+  BinaryWeights* binary_ = nullptr;     // by layer
+  void** saved_ = nullptr;              // by layer
+  void** forward_scratch_ = nullptr;    // by layer
+  void** backward_scratch_ = nullptr;   // by layer
+  void* head_memory_ = nullptr;
+};
+
+}  // namespace everbit

@@ -1,0 +1,127 @@
+"""Program -> the bytes the engine reads in place.
+
+Little-endian. A header of int32 fields, then records of int32 for every tensor, layer and parameter, then the arrays, each aligned to 64
+bytes. `engine/program.h` is the reader and checks everything; nothing is trusted because Python wrote it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everbit.compile.operations import OPERATIONS, PARAMETER_KINDS
+from everbit.compile.program import Layer, Program
+
+MAGIC = b"EVERBIT\0"
+VERSION = 1
+ALIGNMENT = 64
+MAX_ATTRIBUTES = 8
+MAX_ARRAYS = 4
+MAX_PARAMETERS = 3
+ABSENT = -1
+
+
+def words_per_pixel(channels: int) -> int:
+    """64-bit words that hold the bits of one pixel."""
+    return (channels + 63) // 64
+
+
+def pack_binary_weights(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Weight bits [C_out, taps, C_in] (True = +1) -> words [ceil(C_out / 8), taps * words, 8].
+
+    Eight output channels stand side by side, so that one 512-bit load serves eight dot products. Unused bits and channels are 0.
+    """
+    out_channels, taps, in_channels = bits.shape
+    words, blocks = words_per_pixel(in_channels), (out_channels + 7) // 8
+    padded = np.zeros((blocks * 8, taps, words * 64), np.uint8)
+    padded[:out_channels, :, :in_channels] = bits
+    packed = np.packbits(padded, axis=-1, bitorder="little").view("<u8")
+    return np.ascontiguousarray(packed.reshape(blocks, 8, taps * words).transpose(0, 2, 1))
+
+
+def unpack_binary_weights(words: NDArray[np.uint64], out_channels: int, taps: int, in_channels: int) -> NDArray[np.bool_]:
+    """The inverse of `pack_binary_weights`."""
+    blocks = words.shape[0]
+    rows = np.ascontiguousarray(words.astype("<u8").transpose(0, 2, 1)).reshape(blocks * 8, taps, -1)
+    bits = np.unpackbits(rows.view(np.uint8), axis=-1, bitorder="little")
+    return bits[:out_channels, :, :in_channels].astype(bool)
+
+
+class _Payload:
+    """Arrays joined at aligned offsets."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.blob = bytearray()
+
+    def add(self, array: NDArray[np.generic]) -> tuple[int, int]:
+        """Appends an array; returns its offset in the image and its length in bytes."""
+        self.blob += bytes(-len(self.blob) % ALIGNMENT)
+        data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+        offset = self.start + len(self.blob)
+        self.blob += data
+        return offset, len(data)
+
+
+def program_image(program: Program) -> bytes:
+    """The program as one block of bytes, the same on every machine."""
+    parameter_count = sum(len(layer.parameters) for layer in program.layers)
+    header_fields, tensor_fields, parameter_fields = 16, 5, 6
+    layer_fields = 4 + MAX_ATTRIBUTES + 2 * MAX_ARRAYS + MAX_PARAMETERS
+    table_fields = (
+        header_fields
+        + tensor_fields * len(program.tensors)
+        + layer_fields * len(program.layers)
+        + parameter_fields * parameter_count
+    )
+    table_bytes = len(MAGIC) + 4 * table_fields
+    payload = _Payload((table_bytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT)
+
+    layer_records: list[int] = []
+    parameter_records: list[int] = []
+    for index, layer in enumerate(program.layers):
+        layer_records += _layer_record(index, layer, payload, parameter_records)
+    tensor_records = [
+        value for t in program.tensors for value in (t.height, t.width, t.channels, t.bits, t.zero_point)
+    ]
+    head = program.head
+    header = [
+        VERSION,
+        payload.start + len(payload.blob),
+        len(program.tensors),
+        len(program.layers),
+        parameter_count,
+        head.range_exponent,
+        *head.logit,
+        *head.feature,
+    ]
+    header += [0] * (header_fields - len(header))
+    table = np.array(header + tensor_records + layer_records + parameter_records, "<i4").tobytes()
+    return (MAGIC + table).ljust(payload.start, b"\0") + bytes(payload.blob)
+
+
+def _layer_record(index: int, layer: Layer, payload: _Payload, parameter_records: list[int]) -> list[int]:
+    operation = OPERATIONS[layer.kind]
+    inputs = list(layer.inputs) + [ABSENT] * (2 - len(layer.inputs))
+    attributes = [layer.attributes[name] for name in operation.attributes]
+    arrays: list[int] = []
+    for name, dtype in operation.arrays:
+        arrays += payload.add(layer.arrays[name].astype(dtype, copy=False)) if name in layer.arrays else (0, 0)
+    parameters: list[int] = []
+    for name, kind in operation.parameters:
+        if name not in layer.parameters:
+            parameters.append(ABSENT)
+            continue
+        parameters.append(len(parameter_records) // 6)
+        parameter = layer.parameters[name]
+        offset, length = payload.add(parameter.values.astype(np.int32, copy=False))
+        parameter_records += [index, PARAMETER_KINDS.index(kind), parameter.values.size, parameter.range_exponent, offset, length]
+    return (
+        [operation.code, *inputs, layer.output]
+        + attributes
+        + [0] * (MAX_ATTRIBUTES - len(attributes))
+        + arrays
+        + [0] * (2 * MAX_ARRAYS - len(arrays))
+        + parameters
+        + [ABSENT] * (MAX_PARAMETERS - len(parameters))
+    )

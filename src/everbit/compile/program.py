@@ -1,0 +1,117 @@
+"""A program: the layers of a network as data, in integers, cut into a frozen and a learnable part.
+
+Python writes it, the engine runs it. `everbit.compile.image` turns it into the bytes the engine reads; `everbit.formats.model_file`
+keeps it in a safetensors file. Needs NumPy only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One activation, of shape [batch, height, width, channels].
+
+    bits: 1 (packed signs), 8 or 16. zero_point: the integer that stands for the real 0; 0 for 1 and 16-bit raw values.
+    scale: the real value of one step, real = scale * (q - zero_point). The engine does not read it; float baselines do.
+    """
+
+    height: int
+    width: int
+    channels: int
+    bits: int
+    zero_point: int = 0
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A trainable tensor (docs/arithmetic.md, section 2).
+
+    values: int32 at 32 bits, any shape; the real value is values * 2^(range_exponent - 31). For the binary weights of a convolution:
+    the packed bits live in the layer's array `bits`, and values is one number, the magnitude every latent weight starts from.
+    range_exponent: the real range is (-2^range_exponent, 2^range_exponent).
+    """
+
+    values: NDArray[np.int32]
+    range_exponent: int
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One step of the program; `kind` is a key of `everbit.compile.operations.OPERATIONS`, which names the rest.
+
+    inputs, output: indices into `Program.tensors`. name: the module's path in the network it came from.
+    """
+
+    kind: str
+    name: str
+    inputs: tuple[int, ...]
+    output: int
+    attributes: dict[str, int] = field(default_factory=dict)
+    arrays: dict[str, NDArray[np.generic]] = field(default_factory=dict)
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Head:
+    """Constants of the linear head (docs/arithmetic.md, sections 3 and 4).
+
+    range_exponent: of the head's weights. logit: Scale of S * 2^range_exponent * 2^16. feature: Scale of S, with S the scale of the
+    last tensor.
+    """
+
+    range_exponent: int
+    logit: tuple[int, int]
+    feature: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled network.
+
+    layers run in order; layer 0 is the input; exactly one layer is the `latent`, and what stands after it is learnable.
+    The last layer's output holds the features of the head. metadata: JSON-able facts about where the program came from.
+    """
+
+    tensors: tuple[Tensor, ...]
+    layers: tuple[Layer, ...]
+    head: Head
+    metadata: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def latent_index(self) -> int:
+        """Index of the latent layer."""
+        return next(index for index, layer in enumerate(self.layers) if layer.kind == "latent")
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """Height, width, channels of the images it takes."""
+        tensor = self.tensors[self.layers[0].output]
+        return tensor.height, tensor.width, tensor.channels
+
+    @property
+    def latent_shape(self) -> tuple[int, int, int]:
+        """Height, width, channels at the cut."""
+        tensor = self.tensors[self.layers[self.latent_index].output]
+        return tensor.height, tensor.width, tensor.channels
+
+    @property
+    def features(self) -> int:
+        """Number of inputs of the head."""
+        tensor = self.tensors[self.layers[-1].output]
+        return tensor.height * tensor.width * tensor.channels
+
+    @property
+    def q_f(self) -> int:
+        """Bits of the forward activations: those of the tensor at the cut."""
+        return self.tensors[self.layers[self.latent_index].output].bits
+
+    @property
+    def latent_bits(self) -> int:
+        """Bits of one stored latent value."""
+        return self.layers[self.latent_index].attributes["bits"]

@@ -1,0 +1,1 @@
+"""Data sets, class-incremental streams, and the images and labels of users."""

@@ -1,0 +1,1 @@
+"""Experiments on streams: protocols and metrics."""

@@ -1,0 +1,116 @@
+"""Layers of binary networks. Each does one thing, so that a traced graph shows them as single steps."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from everbit.errors import ConfigurationError
+from everbit.nn.estimators import ESTIMATORS, binarize, ste_sign
+
+LATENT_CLIP = 1.0  # latent weights live in [-1, 1]; outside it their gradient is 0
+
+
+class Sign(nn.Module):
+    """sign(x) in {-1, +1}, any shape; `estimator` names its gradient (a key of ESTIMATORS)."""
+
+    def __init__(self, estimator: str = "approx_sign") -> None:
+        super().__init__()
+        if estimator not in ESTIMATORS:
+            raise ConfigurationError(f"unknown sign estimator {estimator!r}: choose one of {', '.join(ESTIMATORS)}")
+        self.estimator = estimator
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ESTIMATORS[self.estimator](x)
+
+    def extra_repr(self) -> str:
+        return self.estimator
+
+
+class BinaryConv2d(nn.Module):
+    """Convolution with binary weights; its input is already +-1, made by a Sign.
+
+    `weight` is the latent weight, float [out, in, k, k]; the convolution uses sign(weight) * alpha with
+    alpha_c = mean|weight_c| per output channel (alpha = 1 where `scale` is False), and passes gradients where
+    |weight| <= 1. alpha takes no gradient: the batch norm behind it undoes any scale. Borders are filled with
+    `pad_value`: 0, +1 or -1.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int = 3,
+        stride: int = 1,
+        padding: int = 1,
+        pad_value: int = 0,
+        scale: bool = True,
+    ) -> None:
+        super().__init__()
+        if pad_value not in (-1, 0, 1):
+            raise ConfigurationError(f"pad_value is {pad_value}: a binary convolution pads with -1, 0 or +1")
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+        self.pad_value, self.scale = pad_value, scale
+        self.weight = nn.Parameter(torch.empty(out_channels, in_channels, kernel_size, kernel_size))
+        nn.init.normal_(self.weight, std=0.1)
+
+    def alpha(self) -> Tensor:
+        """Scale of each output channel, float [out]."""
+        if self.scale:
+            return self.weight.detach().abs().mean(dim=(1, 2, 3))
+        return torch.ones(self.out_channels, dtype=self.weight.dtype, device=self.weight.device)
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = ste_sign(self.weight, LATENT_CLIP) * self.alpha().view(-1, 1, 1, 1)
+        if self.pad_value == 0 or self.padding == 0:
+            return functional.conv2d(x, weight, stride=self.stride, padding=self.padding)
+        padded = functional.pad(x, [self.padding] * 4, value=float(self.pad_value))
+        return functional.conv2d(padded, weight, stride=self.stride)
+
+    @torch.no_grad()
+    def clip_latent(self) -> None:
+        """Bring latent weights back into [-1, 1]; call after each step of the optimizer."""
+        self.weight.clamp_(-LATENT_CLIP, LATENT_CLIP)
+
+    @torch.no_grad()
+    def set_binary(self, signs: Tensor, alpha: Tensor) -> None:
+        """Make the weight sign * alpha exactly: signs [out, in, k, k] (>= 0 is +1), alpha [out], positive."""
+        self.weight.copy_(binarize(signs.to(self.weight.dtype)) * alpha.to(self.weight.dtype).view(-1, 1, 1, 1))
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"padding={self.padding}, pad_value={self.pad_value}, scale={self.scale}"
+        )
+
+
+def _add_per_channel(x: Tensor, bias: Tensor) -> Tensor:
+    # Cast first: a float32 bias would turn a bfloat16 activation back into float32.
+    return x + bias.to(x.dtype).view(-1, 1, 1)
+
+
+class LearnedBias(nn.Module):
+    """x + b per channel (ReActNet's threshold before a sign); x is [N, C, ...]."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _add_per_channel(x, self.bias)
+
+
+class RPReLU(nn.Module):
+    """bias, PReLU, bias, all per channel (ReActNet): PReLU(x + b1) + b2 for x [N, C, H, W]."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.bias_in = nn.Parameter(torch.zeros(channels))
+        self.slope = nn.Parameter(torch.full((channels,), 0.25))
+        self.bias_out = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        moved = _add_per_channel(x, self.bias_in)
+        return _add_per_channel(functional.prelu(moved, self.slope.to(x.dtype)), self.bias_out)

@@ -1,0 +1,230 @@
+"""Pretraining of a binary network on labeled images: Adam, one-cycle learning rate, resumable to the bit.
+
+Order and augmentation are drawn from generators seeded by (seed, epoch, step), so the position in the training is the
+whole random state: a resumed run sees exactly the images that an uninterrupted one would have seen.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from everbit.data.augment import pad_crop_flip
+from everbit.errors import ConfigurationError
+from everbit.nn.binary import BinaryConv2d
+from everbit.zoo.checkpoint import load_checkpoint, save_checkpoint
+from everbit.zoo.inputs import to_input
+from everbit.zoo.whole_file import replacing
+
+PRECISIONS = ("float32", "bfloat16")
+LABEL_SMOOTHING = 0.05
+EVALUATION_BATCH = 500
+
+Labeled = tuple[np.ndarray, np.ndarray]  # images uint8 [N, H, W, 3], labels int64 [N]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train. Two runs with the same recipe and the same thread count give the same weights."""
+
+    epochs: int = 12
+    batch: int = 128
+    learning_rate: float = 3e-3  # peak of the one-cycle schedule
+    seed: int = 0
+    precision: str = "float32"  # or "bfloat16", about twice as fast on a CPU that has it
+    pad_crop_flip: bool = True  # random shifts of 4 pixels and mirroring of the training images
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch < 2 or not self.learning_rate > 0:
+            raise ConfigurationError(
+                f"epochs {self.epochs}, batch {self.batch}, learning rate {self.learning_rate}: "
+                "give at least 1 epoch, 2 images a batch and a rate above 0"
+            )
+        if self.precision not in PRECISIONS:
+            raise ConfigurationError(f"unknown precision {self.precision!r}: choose one of {', '.join(PRECISIONS)}")
+
+
+@dataclass
+class Position:
+    """Where a pretraining stands. `history` has one entry a finished epoch: loss, val_top1 (fraction), seconds."""
+
+    epoch: int = 0
+    step: int = 0  # steps done in this epoch
+    loss_sum: float = 0.0  # over the steps of this epoch
+    seconds: float = 0.0  # of this epoch, over all runs
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C or SIGTERM sets, instead of ending the process in the middle of a step."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop  # only the main thread may install handlers
+        return
+    previous = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def evaluate(model: nn.Module, images: np.ndarray, labels: np.ndarray, precision: str = "float32") -> float:
+    """Top-1 accuracy, a fraction of 1, of the model in evaluation mode (restored after)."""
+    training = model.training
+    model.eval()
+    correct = 0
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+        for start in range(0, len(images), EVALUATION_BATCH):
+            logits = model(to_input(images[start : start + EVALUATION_BATCH]))
+            correct += int((logits.argmax(1).numpy() == labels[start : start + EVALUATION_BATCH]).sum())
+    model.train(training)
+    return correct / len(images)
+
+
+class Pretraining:
+    """One training run: model, optimizer and schedule at a position.
+
+    `description` says what the model is (architecture, width, classes, stem, data); it goes into the checkpoint, and a
+    checkpoint of another description or recipe is refused. `compiled` fuses the network by torch.compile first, which
+    is twice as fast, needs a C++ compiler and rounds differently.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        train: Labeled,
+        validation: Labeled,
+        recipe: Recipe,
+        checkpoint: Path,
+        description: dict[str, Any],
+        compiled: bool = False,
+    ) -> None:
+        self.model, self.train, self.validation = model, train, validation
+        self.recipe, self.checkpoint, self.description = recipe, checkpoint, description
+        self.steps = len(train[0]) // recipe.batch  # the rest of an epoch is left out: every batch has one shape
+        if self.steps < 1:
+            raise ConfigurationError(f"{len(train[0])} training images are fewer than one batch of {recipe.batch}")
+        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.forward: Callable[[Tensor], Tensor] = torch.compile(model) if compiled else model
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=recipe.learning_rate, fused=True)
+        self.schedule = torch.optim.lr_scheduler.OneCycleLR(
+            self.optimizer, recipe.learning_rate, total_steps=self.steps * recipe.epochs, cycle_momentum=False
+        )
+        self.binary = [module for module in model.modules() if isinstance(module, BinaryConv2d)]
+        self.position = Position()
+
+    def save(self) -> None:
+        """Write the checkpoint."""
+        save_checkpoint(
+            self.checkpoint,
+            {
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "schedule": self.schedule.state_dict(),
+                "position": asdict(self.position),
+                "recipe": asdict(self.recipe),
+                "description": self.description,
+            },
+        )
+
+    def resume(self) -> None:
+        """Continue from the checkpoint where there is one. Raises ConfigurationError if it is of another run."""
+        if not self.checkpoint.exists():
+            return
+        state = load_checkpoint(self.checkpoint)
+        for name, ours in (("recipe", asdict(self.recipe)), ("description", self.description)):
+            if state[name] != ours:
+                raise ConfigurationError(
+                    f"{self.checkpoint} belongs to another run ({name} {state[name]}, now {ours}): "
+                    "use the same options, or another checkpoint path"
+                )
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+        self.position = Position(**state["position"])
+
+    def batch(self, order: np.ndarray) -> tuple[Tensor, Tensor]:
+        """The augmented batch at the current position, of the epoch's order."""
+        position, size = self.position, self.recipe.batch
+        chosen = order[position.step * size : (position.step + 1) * size]
+        generator = np.random.default_rng([self.recipe.seed, position.epoch, 1 + position.step])
+        images = self.train[0][chosen]
+        if self.recipe.pad_crop_flip:
+            images = pad_crop_flip(images, generator)
+        return to_input(images), torch.from_numpy(self.train[1][chosen])
+
+    def update(self, images: Tensor, labels: Tensor) -> float:
+        """One step of the optimizer; returns the loss."""
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.precision == "bfloat16"):
+            logits = self.forward(images)
+        loss = functional.cross_entropy(logits.float(), labels, label_smoothing=LABEL_SMOOTHING)
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        self.schedule.step()
+        for module in self.binary:
+            module.clip_latent()
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            raise ConfigurationError(
+                f"the loss became {value} in epoch {self.position.epoch + 1}: use a learning rate below "
+                f"{self.recipe.learning_rate:g} (the checkpoint still holds the last sound state)"
+            )
+        return value
+
+    def finish_epoch(self) -> None:
+        """Measure, log and begin the next epoch. The last one is measured in float32, as the weights will be used."""
+        position = self.position
+        last = position.epoch == self.recipe.epochs - 1
+        started = time.monotonic()
+        accuracy = evaluate(self.model, *self.validation, precision="float32" if last else self.recipe.precision)
+        entry = {
+            "epoch": position.epoch + 1,
+            "loss": position.loss_sum / self.steps,
+            "val_top1": accuracy,
+            "seconds": position.seconds + time.monotonic() - started,
+        }
+        self.position = Position(epoch=position.epoch + 1, history=[*position.history, entry])
+        self.save()
+        with replacing(self.checkpoint.with_suffix(".jsonl")) as log:
+            log.write_text("".join(json.dumps(line) + "\n" for line in self.position.history))
+
+    def run(self, report: Callable[[Position], None] = lambda position: None, save_every: float = 300.0) -> bool:
+        """Train to the end, with a checkpoint every `save_every` seconds and after each epoch.
+
+        `report` is called after each step and each epoch. Returns False where Ctrl-C or SIGTERM stopped it, after a checkpoint.
+        """
+        self.model.train()
+        saved = time.monotonic()
+        with _stop_signals() as stop:
+            while self.position.epoch < self.recipe.epochs:
+                order = np.random.default_rng([self.recipe.seed, self.position.epoch, 0]).permutation(len(self.train[0]))
+                while self.position.step < self.steps:
+                    started = time.monotonic()
+                    self.position.loss_sum += self.update(*self.batch(order))
+                    self.position.step += 1
+                    self.position.seconds += time.monotonic() - started
+                    report(self.position)
+                    if stop.is_set() or time.monotonic() - saved > save_every:
+                        self.save()
+                        saved = time.monotonic()
+                    if stop.is_set():
+                        return False
+                self.finish_epoch()
+                report(self.position)
+        return True

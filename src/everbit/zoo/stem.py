@@ -1,0 +1,43 @@
+"""First layers of the residual networks, and how a width multiplier scales a number of filters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import nn
+
+from everbit.errors import ConfigurationError
+
+
+def scaled(filters: int, width: float) -> int:
+    """Filters at a width multiplier: the nearest whole number, at least 1."""
+    if not width > 0:
+        raise ConfigurationError(f"width is {width}: give a multiplier above 0, such as 0.5")
+    return max(1, round(filters * width))
+
+
+def _cifar(channels: int) -> nn.Sequential:
+    """3x3 convolution, stride 1, batch norm; no activation: [N, 3, H, W] -> [N, C, H, W]."""
+    stem = nn.Sequential()
+    stem.add_module("conv", nn.Conv2d(3, channels, 3, padding=1, bias=False))
+    stem.add_module("bn", nn.BatchNorm2d(channels))
+    return stem
+
+
+def _imagenet(channels: int) -> nn.Sequential:
+    """7x7 convolution, stride 2, batch norm, max pool 3 stride 2: [N, 3, H, W] -> [N, C, H/4, W/4]."""
+    stem = nn.Sequential()
+    stem.add_module("conv", nn.Conv2d(3, channels, 7, stride=2, padding=3, bias=False))
+    stem.add_module("bn", nn.BatchNorm2d(channels))
+    stem.add_module("pool", nn.MaxPool2d(3, stride=2, padding=1))
+    return stem
+
+
+STEMS: dict[str, Callable[[int], nn.Sequential]] = {"cifar": _cifar, "imagenet": _imagenet}
+
+
+def build_stem(name: str, channels: int) -> nn.Sequential:
+    """The stem of that name (a key of STEMS) with `channels` output channels."""
+    if name not in STEMS:
+        raise ConfigurationError(f"unknown stem {name!r}: choose one of {', '.join(STEMS)}")
+    return STEMS[name](channels)

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import fx, nn
+
+from everbit import zoo
+from everbit.errors import ConfigurationError
+from everbit.nn import BinaryConv2d
+
+
+def parameters(model: nn.Module) -> int:
+    """The papers' count: four numbers for each channel of a batch norm."""
+    return sum(tensor.numel() for tensor in model.state_dict().values() if tensor.is_floating_point())
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "stem", "count"),
+    [
+        ("birealnet18", 10, "cifar", 11_183_562),
+        ("birealnet18", 1000, "imagenet", 11_699_112),
+        ("reactnet18", 10, "cifar", 11_198_474),
+        ("vgg_small", 10, "cifar", 4_663_690),
+    ],
+)
+def test_parameter_counts(name: str, classes: int, stem: str, count: int) -> None:
+    with torch.device("meta"):
+        assert parameters(zoo.build(name, classes=classes, stem=stem)) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "binary", "other"),
+    [
+        ("birealnet18", "stage4.block2", 7_077_888, 6144),
+        ("birealnet18", "stage4.block1", 7_077_888 + 1_179_648, 6144 + 2 * 2048 + 131_072),
+        ("reactnet18", "stage4.block2", 7_077_888, 18_954 - 1536 - 5130),  # paper: with the cut block's RPReLU and head
+        ("vgg_small", "block6", 2_359_296, 86_026 - 2048 - 81_930),  # paper: with block5's batch norm and head
+    ],
+)
+def test_parameters_after_the_cut(name: str, first: str, binary: int, other: int) -> None:
+    """V24 Table 1."""
+    with torch.device("meta"):
+        model = zoo.build(name)
+    stage, _, block = first.partition(".block")
+    inside = [
+        module
+        for path, module in model.named_modules()
+        if (path.startswith(f"{stage}.block") and path[len(stage) + 6] >= block) or (not block and path.startswith(first))
+    ]
+    convolutions = [module for module in inside if isinstance(module, BinaryConv2d)]
+    latent = sum(module.weight.numel() for module in convolutions)
+    rest = sum(
+        tensor.numel()
+        for module in inside
+        if not isinstance(module, BinaryConv2d)
+        for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False))
+        if tensor.is_floating_point()
+    )
+    assert (latent, rest) == (binary, other)
+
+
+@pytest.mark.parametrize("name", zoo.BUILDERS)
+@pytest.mark.parametrize("width", [0.125, 0.2])
+def test_any_width_runs(name: str, width: float) -> None:
+    model = zoo.build(name, width=width, classes=7).eval()
+    assert model(torch.rand(2, 3, 32, 32) * 2 - 1).shape == (2, 7)
+
+
+def test_imagenet_stem_quarters_the_map() -> None:
+    model = zoo.build("reactnet18", width=0.125, classes=3, stem="imagenet").eval()
+    assert model.stem(torch.zeros(1, 3, 64, 64)).shape == (1, 8, 16, 16)
+    assert model(torch.zeros(1, 3, 64, 64)).shape == (1, 3)
+
+
+class LayerTracer(fx.Tracer):
+    def is_leaf_module(self, module: nn.Module, path: str) -> bool:
+        return module.__module__.startswith(("torch.nn", "everbit.nn")) and not isinstance(module, nn.Sequential)
+
+
+@pytest.mark.parametrize("name", ["birealnet18", "reactnet18"])
+def test_each_block_has_one_sum_of_its_name(name: str) -> None:
+    graph = LayerTracer().trace(zoo.build(name, width=0.125))
+    sums = [node for node in graph.nodes if node.op == "call_function"]
+    paths = [list(node.meta["nn_module_stack"])[-1] for node in sums]
+    assert paths == [f"stage{stage}.block{block}" for stage in range(1, 5) for block in range(1, 5)]
+
+
+def test_errors_say_what_would_work() -> None:
+    with pytest.raises(ConfigurationError, match="birealnet18, reactnet18, vgg_small"):
+        zoo.build("resnet")
+    with pytest.raises(ConfigurationError, match="cifar, imagenet"):
+        zoo.build("birealnet18", stem="mnist")
+    with pytest.raises(ConfigurationError, match="vgg_small has no stem"):
+        zoo.build("vgg_small", stem="imagenet")
+    with pytest.raises(ConfigurationError, match="width is 0"):
+        zoo.build("birealnet18", width=0)
+    with pytest.raises(ConfigurationError, match="classes is 0"):
+        zoo.build("birealnet18", classes=0)
