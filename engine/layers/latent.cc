@@ -13,9 +13,9 @@ enum Array { kThreshold, kLow, kHigh };
 
 const LayerRecord& latent_record(const Program& program) { return program.layer(program.latent_layer()); }
 
-// |A| <= 2^14, so that a 16-bit code times A stays below 2^30.
-bool valid_affine(const int32_t* attributes, int A) {
-  return attributes[A] >= -(1 << 14) && attributes[A] <= 1 << 14 && attributes[A + 1] <= kMaxAffineOffset &&
+// |A| <= 2^15 for values of 16 signed bits; codes of 16 bits have no sign and allow half of that: products stay within 2^30.
+bool valid_affine(const int32_t* attributes, int A, int32_t limit) {
+  return attributes[A] >= -limit && attributes[A] < limit && attributes[A + 1] <= kMaxAffineOffset &&
          attributes[A + 1] >= -kMaxAffineOffset && attributes[A + 2] >= 0 && attributes[A + 2] <= kMaxAffineShift;
 }
 
@@ -39,7 +39,8 @@ const char* latent_check(const Program& program, const LayerRecord& layer) {
                           layer.arrays[kHigh].bytes == in.channels * 2;
     return complete ? nullptr : "a one-bit latent needs a threshold, a low and a high value for every channel";
   }
-  return valid_affine(layer.attributes, kEncodeA) && valid_affine(layer.attributes, kDecodeA)
+  const int32_t limit = 1 << 15;
+  return valid_affine(layer.attributes, kEncodeA, limit) && valid_affine(layer.attributes, kDecodeA, bits == 16 ? limit / 2 : limit)
              ? nullptr
              : "the latent's constants are out of range";
 }

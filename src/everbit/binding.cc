@@ -291,11 +291,13 @@ class Network {
 
   // Raw memory of a tensor of the last call: integers, or 64-bit words of bits.
   nb::bytes activation(int32_t tensor, int32_t batch) const {
+    require_tensor(tensor);
     const everbit::TensorRecord& record = image_.program.tensor(tensor);
     return nb::bytes(static_cast<const char*>(network_.activation(tensor)), everbit::activation_bytes(record, batch));
   }
 
   nb::object gradient(int32_t tensor) const {
+    require_tensor(tensor);
     const everbit::Gradient& g = network_.gradient(tensor);
     if (g.values == nullptr || !g.present) return nb::none();
     const everbit::TensorRecord& record = image_.program.tensor(tensor);
@@ -308,7 +310,10 @@ class Network {
   }
 
   // Values of a parameter, or None where it has no latent weights.
-  nb::object parameter(int32_t index) const { return values_of(network_.parameter(index)); }
+  nb::object parameter(int32_t index) const {
+    if (index < 0 || index >= image_.program.parameter_count()) throw nb::index_error("there is no such parameter");
+    return values_of(network_.parameter(index));
+  }
 
   nb::bytes weight_bits(int32_t layer) const {
     const auto& record = image_.program.layer(layer);
@@ -322,6 +327,10 @@ class Network {
   }
 
  private:
+  void require_tensor(int32_t index) const {
+    if (index < 0 || index >= image_.program.tensor_count()) throw nb::index_error("there is no such tensor");
+  }
+
   static nb::object values_of(const everbit::Parameter& p) {
     if (p.values == nullptr) return nb::none();
     std::vector<int64_t> out(static_cast<size_t>(p.count));

@@ -1,8 +1,8 @@
 """The learnable part of a program in real numbers: PyTorch float64, derivatives by autograd.
 
 Parameters are the real values of what the integer forward pass sees. Nothing is rounded. Normalized values are clamped
-as the integers are, and the derivative ignores the clamp, as docs/arithmetic.md does. A sign's derivative is that of its
-estimator.
+as the integers are, and the derivative ignores the clamp, as docs/arithmetic.md does. A sign's derivative is that of
+its estimator.
 """
 
 from __future__ import annotations

@@ -124,8 +124,8 @@ class ReferenceNetwork:
         head = self.program.head
         g, e = gradient
         self.head_sum = ParameterSum(g.T @ self._raw_features(), e, Scale(*head.feature))
-        power = head.range_exponent - (self.q_nonbin - 1)
-        self.backward_from_features(quantize(g @ self.tw, e + power, self.q_nonbin))
+        weights = ParameterState("head", self.tw, self.q_nonbin, head.range_exponent).p16
+        self.backward_from_features(quantize(g @ weights, e + head.range_exponent - 15, self.q_nonbin))
 
     def backward_from_features(self, gradient: Gradient) -> None:
         """Backward pass of the body for the gradient of the last tensor, any shape of N * features values."""

@@ -168,16 +168,16 @@ class ProgramBuilder:
     def _normalizers(self, source: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Factors and offsets [C] that bring a raw tensor's integers to about unit deviation."""
         tensor = self.tensors[source]
-        factor = self.rng.uniform(0.5, 1.5, tensor.channels) * tensor.scale / self.deviations[source]
+        signs = self.rng.choice([-1, 1], tensor.channels)
+        factor = signs * self.rng.uniform(0.5, 1.5, tensor.channels) * tensor.scale / self.deviations[source]
         return factor, self.rng.normal(0, 0.3, tensor.channels)
 
     def affine(self, source: int) -> int:
         tensor = self.tensors[source]
         output = self._activation(tensor.height, tensor.width, tensor.channels, 1.0)
         factor, offset = self._normalizers(source)
-        signs = self.rng.choice([-1, 1], tensor.channels)
         step = self.tensors[output].scale
-        arrays = self._affine_arrays(signs * factor / step, offset / step)
+        arrays = self._affine_arrays(factor / step, offset / step)
         return self._layer("affine", (source,), output, arrays=arrays)
 
     def batch_norm(self, source: int) -> int:

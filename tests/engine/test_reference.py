@@ -1,0 +1,148 @@
+"""The engine against the NumPy integer reference, to the last bit: every layer, forward, backward, update, random shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from everbit import engine
+from everbit.compile.image import pack_binary_weights, program_image, words_per_pixel
+from everbit.compile.operations import OPERATIONS, PARAMETER_KINDS
+from everbit.compile.program import Program
+from reference.fixed_point import Gradient, Scale
+from reference.network import ReferenceNetwork
+from reference.random_program import SINGLE_LAYERS, random_images, random_program, single_layer_program
+
+CLASSES = 5
+BATCH = 6
+WIDTHS = [(1, 8), (1, 16), (4, 16), (8, 8), (8, 16), (16, 16), (16, 32), (4, 8), (8, 32)]
+RATES = {"head": Scale(1 << 30, -1), "binary": Scale(1 << 30, 2), "norm": Scale(1288490188, -3), "bias": Scale(1 << 30, -2)}
+RATES["weight"] = Scale(1717986918, -5)
+
+
+@pytest.fixture(params=engine.available_isas())
+def isa(request: pytest.FixtureRequest) -> str:
+    """Every instruction set of this processor, one after the other."""
+    before = engine.active_isa()
+    engine.select_isa(request.param)
+    yield request.param
+    engine.select_isa(before)
+
+
+def build(program: Program, q_bin: int, q_nonbin: int) -> engine.Network:
+    options = {
+        "q_bin": q_bin,
+        "q_nonbin": q_nonbin,
+        "classes": CLASSES,
+        "cwr": True,
+        "learning_rates": [(RATES[kind].mantissa, RATES[kind].exponent) for kind in PARAMETER_KINDS],
+    }
+    return engine.Network(program_image(program), BATCH, options)
+
+
+def read_tensor(program: Program, index: int, raw: bytes, batch: int) -> NDArray[np.int64]:
+    """An activation's bytes -> integers [batch, height, width, channels]; bits as +-1."""
+    tensor = program.tensors[index]
+    shape = (batch, tensor.height, tensor.width, tensor.channels)
+    if tensor.bits > 1:
+        return np.frombuffer(raw, f"<i{tensor.bits // 8}").reshape(shape).astype(np.int64)
+    words = np.frombuffer(raw, np.uint8).reshape(batch, tensor.height, tensor.width, -1)
+    assert words.shape[-1] == 8 * words_per_pixel(tensor.channels)
+    bits = np.unpackbits(words, axis=-1, bitorder="little")
+    assert not bits[..., tensor.channels :].any(), "unused bits must stay 0"
+    return np.where(bits[..., : tensor.channels] == 1, 1, -1).astype(np.int64)
+
+
+def assert_parameters_equal(program: Program, native: engine.Network, reference: ReferenceNetwork) -> None:
+    position = 0
+    for index, layer in enumerate(program.layers):
+        for name in (name for name, _ in OPERATIONS[layer.kind].parameters if name in layer.parameters):
+            values = native.parameter(position)
+            position += 1
+            if index <= program.latent_index:
+                continue
+            state = reference.parameters[index][name]
+            if values is None:
+                assert state.bits == 1
+            else:
+                np.testing.assert_array_equal(values, state.values.ravel(), err_msg=f"{layer.kind} {layer.name} {name}")
+            if layer.kind == "binary_convolution":
+                out, taps = state.values.shape[0], state.values.shape[1] * state.values.shape[2]
+                bits = pack_binary_weights((state.values >= 0).reshape(out, taps, -1))
+                assert native.weight_bits(index) == bits.tobytes()
+
+
+def check_program(program: Program, q_bin: int, q_nonbin: int, rng: np.random.Generator) -> None:
+    native, reference = build(program, q_bin, q_nonbin), ReferenceNetwork(program, q_bin, q_nonbin, CLASSES)
+    images = random_images(rng, program, BATCH)
+    codes = reference.frozen_forward(images)
+    stored = native.encode(images)
+    np.testing.assert_array_equal(stored, reference.pack_codes(codes))
+
+    active = [0, 2, 3]
+    mask = np.isin(np.arange(CLASSES), active)
+    native.begin_experience(active)
+    reference.begin_experience(active)
+    for _ in range(2):
+        labels = rng.choice(active, BATCH).astype(np.int32)
+        native.forward(stored)
+        reference.train_step(codes, labels, mask, RATES)
+        for index, expected in reference.activations.items():
+            found = read_tensor(program, index, native.activation(index, BATCH), BATCH)
+            np.testing.assert_array_equal(found, expected.reshape(found.shape), err_msg=f"tensor {index}")
+        native.train(labels)
+        for index in reference.gradients:
+            found = native.gradient(index)
+            if found is None:
+                assert not reference.needs_gradient(index)
+                continue
+            np.testing.assert_array_equal(found[0], reference.gradients[index].values.ravel(), err_msg=f"gradient {index}")
+            assert found[1] == reference.gradients[index].exponent
+        assert_parameters_equal(program, native, reference)
+        np.testing.assert_array_equal(native.head(True), reference.tw.ravel())
+    counts = [7, 0, 3, 12, 0]
+    for _ in range(2):
+        native.end_experience(counts)
+        reference.consolidate(dict(enumerate(counts)))
+        np.testing.assert_array_equal(native.head(False), reference.cw.ravel())
+    native.forward(stored)
+    np.testing.assert_array_equal(native.logits(False), reference.logits(codes))
+
+
+@pytest.mark.parametrize("extreme", [False, True], ids=["ordinary", "extreme"])
+@pytest.mark.parametrize("kind", SINGLE_LAYERS)
+def test_every_layer(kind: str, extreme: bool, isa: str) -> None:
+    for seed, (q_bin, q_nonbin) in enumerate(WIDTHS):
+        rng = np.random.default_rng([seed, extreme])
+        program = single_layer_program(kind, rng, q_f=8 if q_nonbin == 8 else None, extreme=extreme)
+        check_program(program, q_bin, q_nonbin, rng)
+
+
+@pytest.mark.parametrize("latent_bits", [1, 2, 4, 8])
+@pytest.mark.parametrize("extreme", [False, True], ids=["ordinary", "extreme"])
+def test_whole_networks(latent_bits: int, extreme: bool, isa: str) -> None:
+    for seed, (q_bin, q_nonbin) in enumerate(WIDTHS):
+        rng = np.random.default_rng([seed, latent_bits])
+        program = random_program(rng, q_f=8 if q_nonbin == 8 else None, latent_bits=latent_bits, extreme=extreme)
+        check_program(program, q_bin, q_nonbin, rng)
+
+
+def test_gradient_from_the_features(isa: str) -> None:
+    """The body alone, with gradients at the ends of their range."""
+    for q_nonbin in (8, 16, 32):
+        rng = np.random.default_rng(q_nonbin)
+        program = random_program(rng, q_f=8, latent_bits=8)
+        native, reference = build(program, 8, q_nonbin), ReferenceNetwork(program, 8, q_nonbin, CLASSES)
+        codes = reference.frozen_forward(random_images(rng, program, BATCH))
+        native.forward(reference.pack_codes(codes))
+        reference.learnable_forward(codes)
+        top = 2 ** (q_nonbin - 1) - 1
+        gradient = rng.choice([-top, top], BATCH * program.features).astype(np.int64)
+        native.backward(gradient, -20)
+        reference.backward_from_features(Gradient(gradient, -20))
+        for index, expected in reference.gradients.items():
+            found = native.gradient(index)
+            if found is not None:
+                np.testing.assert_array_equal(found[0], expected.values.ravel())
+                assert found[1] == expected.exponent
