@@ -31,7 +31,8 @@ def test_latent_weight_takes_gradient_only_inside_the_clip() -> None:
     layer = BinaryConv2d(2, 2, 3)
     layer.weight.data[0, 0, 0] = torch.tensor([1.5, -1.0, -1.5])
     layer(signs(1, 2, 5, 5)).square().sum().backward()
-    assert layer.weight.grad[0, 0, 0, 0] == 0 and layer.weight.grad[0, 0, 0, 2] == 0
+    assert layer.weight.grad[0, 0, 0, 0] == 0
+    assert layer.weight.grad[0, 0, 0, 2] == 0
     assert layer.weight.grad[0, 0, 0, 1] != 0
 
 
@@ -57,7 +58,9 @@ def test_learned_bias_and_rprelu() -> None:
     x = torch.randn(3, 2, 4, 4)
     torch.testing.assert_close(bias(x), x + bias.bias[:, None, None])
     moved = x + activation.bias_in[:, None, None]
-    expected = torch.where(moved > 0, moved, activation.slope[:, None, None] * moved) + activation.bias_out[:, None, None]
+    expected = (
+        torch.where(moved > 0, moved, activation.slope[:, None, None] * moved) + activation.bias_out[:, None, None]
+    )
     torch.testing.assert_close(activation(x), expected)
 
 

@@ -36,7 +36,7 @@ _ATTRIBUTES: dict[str, tuple[int, ...]] = {
     "encode_A": (-(2**15), 2**15 - 1),
     "encode_B": (-(2**29), 2**29),
     "encode_s": (0, 29),
-    "decode_A": (-(2**15), 2**15 - 1),
+    "decode_A": (-(2**14), 2**14),
     "decode_B": (-(2**29), 2**29),
     "decode_s": (0, 29),
 }

@@ -251,7 +251,8 @@ class ProgramBuilder:
             arrays["low"], arrays["high"] = (np.round(middle + side * spread).astype(np.int16) for side in (-1, 1))
         else:
             least, factor = -(2 ** (tensor.bits - 1)), (2**bits - 1) / (2**tensor.bits - 1)
-            encode, decode = affine_constants(factor, -least * factor), affine_constants(1 / factor, least)
+            limit = 2**14 if bits == 16 else 2**15 - 1  # a code of 16 bits leaves one bit less to A
+            encode, decode = affine_constants(factor, -least * factor), affine_constants(1 / factor, least, limit)
             for way, constants in (("encode", encode), ("decode", decode)):
                 for name, value in zip(("A", "B", "s"), constants, strict=True):
                     attributes[f"{way}_{name}"] = value

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import fx, nn
 
-from everbit import zoo
 from everbit.errors import ConfigurationError
 from everbit.nn import BinaryConv2d
+from everbit.zoo.registry import BUILDERS, build
 
 
 def parameters(model: nn.Module) -> int:
@@ -25,7 +25,7 @@ def parameters(model: nn.Module) -> int:
 )
 def test_parameter_counts(name: str, classes: int, stem: str, count: int) -> None:
     with torch.device("meta"):
-        assert parameters(zoo.build(name, classes=classes, stem=stem)) == count
+        assert parameters(build(name, classes=classes, stem=stem)) == count
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ def test_parameter_counts(name: str, classes: int, stem: str, count: int) -> Non
 def test_parameters_after_the_cut(name: str, first: str, binary: int, other: int) -> None:
     """V24 Table 1."""
     with torch.device("meta"):
-        model = zoo.build(name)
-    stage, _, block = first.partition(".block")
+        model = build(name)
+    parent, _, block = first.partition("block")  # "stage4." and "2", or "" and "6": one digit names a block
     inside = [
         module
         for path, module in model.named_modules()
-        if (path.startswith(f"{stage}.block") and path[len(stage) + 6] >= block) or (not block and path.startswith(first))
+        if path.startswith(f"{parent}block") and path.removeprefix(f"{parent}block")[0] >= block
     ]
     convolutions = [module for module in inside if isinstance(module, BinaryConv2d)]
     latent = sum(module.weight.numel() for module in convolutions)
@@ -59,15 +59,15 @@ def test_parameters_after_the_cut(name: str, first: str, binary: int, other: int
     assert (latent, rest) == (binary, other)
 
 
-@pytest.mark.parametrize("name", zoo.BUILDERS)
+@pytest.mark.parametrize("name", BUILDERS)
 @pytest.mark.parametrize("width", [0.125, 0.2])
 def test_any_width_runs(name: str, width: float) -> None:
-    model = zoo.build(name, width=width, classes=7).eval()
+    model = build(name, width=width, classes=7).eval()
     assert model(torch.rand(2, 3, 32, 32) * 2 - 1).shape == (2, 7)
 
 
 def test_imagenet_stem_quarters_the_map() -> None:
-    model = zoo.build("reactnet18", width=0.125, classes=3, stem="imagenet").eval()
+    model = build("reactnet18", width=0.125, classes=3, stem="imagenet").eval()
     assert model.stem(torch.zeros(1, 3, 64, 64)).shape == (1, 8, 16, 16)
     assert model(torch.zeros(1, 3, 64, 64)).shape == (1, 3)
 
@@ -79,20 +79,20 @@ class LayerTracer(fx.Tracer):
 
 @pytest.mark.parametrize("name", ["birealnet18", "reactnet18"])
 def test_each_block_has_one_sum_of_its_name(name: str) -> None:
-    graph = LayerTracer().trace(zoo.build(name, width=0.125))
+    graph = LayerTracer().trace(build(name, width=0.125))
     sums = [node for node in graph.nodes if node.op == "call_function"]
     paths = [list(node.meta["nn_module_stack"])[-1] for node in sums]
-    assert paths == [f"stage{stage}.block{block}" for stage in range(1, 5) for block in range(1, 5)]
+    assert paths == [f"stage{stage}.block{block}.add" for stage in range(1, 5) for block in range(1, 5)]
 
 
 def test_errors_say_what_would_work() -> None:
     with pytest.raises(ConfigurationError, match="birealnet18, reactnet18, vgg_small"):
-        zoo.build("resnet")
+        build("resnet")
     with pytest.raises(ConfigurationError, match="cifar, imagenet"):
-        zoo.build("birealnet18", stem="mnist")
+        build("birealnet18", stem="mnist")
     with pytest.raises(ConfigurationError, match="vgg_small has no stem"):
-        zoo.build("vgg_small", stem="imagenet")
+        build("vgg_small", stem="imagenet")
     with pytest.raises(ConfigurationError, match="width is 0"):
-        zoo.build("birealnet18", width=0)
+        build("birealnet18", width=0)
     with pytest.raises(ConfigurationError, match="classes is 0"):
-        zoo.build("birealnet18", classes=0)
+        build("birealnet18", classes=0)

@@ -10,11 +10,11 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
 
-from everbit import zoo
 from everbit.errors import ConfigurationError, FormatError, OutputError
 from everbit.nn import BinaryConv2d
 from everbit.zoo import weights
-from everbit.zoo.weights import Description, load_weights, read_description, save_weights
+from everbit.zoo.registry import BUILDERS, build
+from everbit.zoo.weights import Description, load_weights, pretrained, read_description, save_weights
 
 DESCRIPTION = Description(
     architecture="birealnet18",
@@ -35,7 +35,7 @@ DESCRIPTION = Description(
 def trained_looking(name: str, width: float = 0.125, classes: int = 5) -> nn.Module:
     """A network whose tensors all differ from their initial values."""
     torch.manual_seed(3)
-    model = zoo.build(name, width=width, classes=classes)
+    model = build(name, width=width, classes=classes)
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.running_mean.normal_()
@@ -51,7 +51,7 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("name", zoo.BUILDERS)
+@pytest.mark.parametrize("name", BUILDERS)
 def test_loaded_network_computes_the_stored_function(tmp_path: Path, name: str) -> None:
     model, first, second = trained_looking(name), tmp_path / "first", tmp_path / "second"
     description = dataclasses.replace(DESCRIPTION, architecture=name)
@@ -80,7 +80,7 @@ def test_rounding_barely_moves_the_outputs(tmp_path: Path) -> None:
 
 def test_half_width_is_under_one_megabyte(tmp_path: Path) -> None:
     description = dataclasses.replace(DESCRIPTION, width=0.5, classes=200)
-    save_weights(zoo.build("birealnet18", width=0.5, classes=200), tmp_path / "file", description)
+    save_weights(build("birealnet18", width=0.5, classes=200), tmp_path / "file", description)
     assert (tmp_path / "file").stat().st_size < 1_000_000
 
 
@@ -175,13 +175,13 @@ def test_a_failed_write_leaves_the_old_file(path: Path, tmp_path: Path) -> None:
     load_weights(path)
 
 
-def test_pretrained_says_what_to_do_where_the_package_has_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_pretrained_says_what_to_do_without_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(weights, "PACKAGED", tmp_path)
     with pytest.raises(ConfigurationError, match="everbit pretrain --model vgg_small"):
-        zoo.pretrained("vgg_small")
+        pretrained("vgg_small")
 
 
 def test_pretrained_loads_the_packaged_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(weights, "PACKAGED", tmp_path)
     save_weights(trained_looking("birealnet18"), tmp_path / "birealnet18_half.safetensors", DESCRIPTION, drop_head=True)
-    assert zoo.pretrained("birealnet18")(torch.zeros(1, 3, 32, 32)).shape == (1, 64)
+    assert pretrained("birealnet18")(torch.zeros(1, 3, 32, 32)).shape == (1, 64)

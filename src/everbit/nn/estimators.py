@@ -1,4 +1,4 @@
-"""Sign functions with estimated gradients, named as in larq. sign(0) = +1, always: a zero would make the net ternary."""
+"""Sign functions with estimated gradients, named as in larq. sign(0) = +1: a zero would make a net ternary."""
 
 from __future__ import annotations
 
@@ -38,17 +38,20 @@ class _ApproximateSign(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        return x.abs().mul_(-2).add_(2).clamp_(min=0).mul_(gradient)
+        scaled: Tensor = x.abs().mul_(-2).add_(2).clamp_(min=0).mul_(gradient)
+        return scaled
 
 
 def ste_sign(x: Tensor, clip: float = 1.0) -> Tensor:
     """sign(x); the gradient passes unchanged where |x| <= clip and is 0 elsewhere."""
-    return _StraightThroughSign.apply(x, clip)  # type: ignore[no-any-return]
+    signs: Tensor = _StraightThroughSign.apply(x, clip)  # type: ignore[no-untyped-call]
+    return signs
 
 
 def approx_sign(x: Tensor) -> Tensor:
     """sign(x); the gradient is multiplied by 2 - 2|x| where |x| <= 1 and is 0 elsewhere (Bi-Real Net)."""
-    return _ApproximateSign.apply(x)  # type: ignore[no-any-return]
+    signs: Tensor = _ApproximateSign.apply(x)  # type: ignore[no-untyped-call]
+    return signs
 
 
 ESTIMATORS = {"ste_sign": ste_sign, "approx_sign": approx_sign}

@@ -1,6 +1,4 @@
-"""Architectures of binary networks, their pretraining and their weights."""
+"""Architectures of binary networks, their pretraining, and the weights and models that come with the package.
 
-from everbit.zoo.registry import BUILDERS, build
-from everbit.zoo.weights import load_weights, pretrained
-
-__all__ = ["BUILDERS", "build", "load_weights", "pretrained"]
+Only `everbit.zoo.packaged` works without torch.
+"""

@@ -24,10 +24,17 @@ def build_downsample(in_channels: int, out_channels: int, stride: int) -> nn.Seq
     return shortcut
 
 
+class Add(nn.Module):
+    """a + b, two tensors of one shape. A module, so that the sum has a path by which a network may be cut there."""
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return a + b
+
+
 class BiRealBlock(nn.Module):
     """BN(bconv3x3(sign(x))) + shortcut(x): [N, in, H, W] -> [N, out, H/stride, W/stride].
 
-    The sum is the point named by the block's path, such as "stage4.block1", where a network may be cut.
+    The sum is the block's output, so that "stage4.block1" and "stage4.block1.add" name the same point.
     """
 
     def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
@@ -36,10 +43,11 @@ class BiRealBlock(nn.Module):
         self.conv = BinaryConv2d(in_channels, out_channels, 3, stride, padding=1)
         self.bn = nn.BatchNorm2d(out_channels)
         self.downsample = build_downsample(in_channels, out_channels, stride)
+        self.add = Add()
 
     def forward(self, x: Tensor) -> Tensor:
         shortcut = x if self.downsample is None else self.downsample(x)
-        total: Tensor = self.bn(self.conv(self.sign(x))) + shortcut
+        total: Tensor = self.add(self.bn(self.conv(self.sign(x))), shortcut)
         return total
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from everbit.errors import FormatError, OutputError
-from everbit.zoo.whole_file import replacing
+from everbit.whole_file import replacing
 
 VERSION = 1
 _KEYS = {"model", "optimizer", "schedule", "position", "recipe", "description"}

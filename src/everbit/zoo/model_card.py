@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from everbit.data.datasets import SOURCES
+from everbit.whole_file import replacing
 from everbit.zoo.weights import Description
-from everbit.zoo.whole_file import replacing
 
 _CARD = """\
 # {architecture}, width {width:g}
@@ -19,7 +19,8 @@ learns itself. The weights of its inner 3x3 convolutions are -1 and +1, with one
 | architecture | {architecture}, {width:g} times the base filters, {stem} stem |
 | input | RGB images, 32x32 pixels, value/127.5 - 1 |
 | training data | {data}, {classes} classes |
-| training | {epochs} of {planned_epochs} epochs, Adam, one-cycle learning rate up to {learning_rate:g}, batch {batch}, {precision} |
+| training | {epochs} of {planned_epochs} epochs, batch {batch}, {precision} |
+| optimizer | Adam, one-cycle learning rate up to {learning_rate:g} |
 | top-1 on the validation images | {top1:.1%} |
 | time of training | {minutes:.0f} minutes on a CPU |
 | made by | `everbit pretrain --model {architecture} --width {width:g} --data {data} --epochs {planned_epochs}` |

@@ -25,9 +25,9 @@ from torch.nn import functional
 from everbit.data.augment import pad_crop_flip
 from everbit.errors import ConfigurationError
 from everbit.nn.binary import BinaryConv2d
+from everbit.whole_file import replacing
 from everbit.zoo.checkpoint import load_checkpoint, save_checkpoint
 from everbit.zoo.inputs import to_input
-from everbit.zoo.whole_file import replacing
 
 PRECISIONS = ("float32", "bfloat16")
 LABEL_SMOOTHING = 0.05
@@ -158,6 +158,10 @@ class Pretraining:
         self.schedule.load_state_dict(state["schedule"])
         self.position = Position(**state["position"])
 
+    def epoch_order(self) -> np.ndarray:
+        """Indices of all training images in the order of the current epoch."""
+        return np.random.default_rng([self.recipe.seed, self.position.epoch, 0]).permutation(len(self.train[0]))
+
     def batch(self, order: np.ndarray) -> tuple[Tensor, Tensor]:
         """The augmented batch at the current position, of the epoch's order."""
         position, size = self.position, self.recipe.batch
@@ -207,13 +211,14 @@ class Pretraining:
     def run(self, report: Callable[[Position], None] = lambda position: None, save_every: float = 300.0) -> bool:
         """Train to the end, with a checkpoint every `save_every` seconds and after each epoch.
 
-        `report` is called after each step and each epoch. Returns False where Ctrl-C or SIGTERM stopped it, after a checkpoint.
+        `report` is called after each step and each epoch. Returns False where Ctrl-C or SIGTERM stopped it, after a
+        checkpoint.
         """
         self.model.train()
         saved = time.monotonic()
         with _stop_signals() as stop:
             while self.position.epoch < self.recipe.epochs:
-                order = np.random.default_rng([self.recipe.seed, self.position.epoch, 0]).permutation(len(self.train[0]))
+                order = self.epoch_order()
                 while self.position.step < self.steps:
                     started = time.monotonic()
                     self.position.loss_sum += self.update(*self.batch(order))

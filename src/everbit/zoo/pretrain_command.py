@@ -61,7 +61,7 @@ def pretrain_command(
     checkpoint: Annotated[Path, typer.Option(help="File to resume from, beside its log.")] = Path("pretrain.pt"),
     out: Annotated[Path | None, typer.Option(help="Write weights and model card here.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed and threads, same weights.")] = 0,
-    threads: Annotated[int, typer.Option(help="CPU threads; 0 lets PyTorch choose.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 lets PyTorch choose.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Train a binary network from scratch on labeled images.

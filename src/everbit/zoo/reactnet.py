@@ -5,14 +5,13 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from everbit.nn.binary import BinaryConv2d, LearnedBias, RPReLU, Sign
-from everbit.zoo.birealnet import ResidualNet, build_downsample
+from everbit.zoo.birealnet import Add, ResidualNet, build_downsample
 
 
 class ReActBlock(nn.Module):
     """RPReLU(BN(bconv3x3(sign(x + b))) + shortcut(x)): [N, in, H, W] -> [N, out, H/stride, W/stride].
 
-    The sum, before the RPReLU, is the point named by the block's path, such as "stage4.block1", where a network may
-    be cut.
+    V24 cuts at the sum, before the RPReLU: "stage4.block1.add".
     """
 
     def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
@@ -22,11 +21,12 @@ class ReActBlock(nn.Module):
         self.conv = BinaryConv2d(in_channels, out_channels, 3, stride, padding=1)
         self.bn = nn.BatchNorm2d(out_channels)
         self.downsample = build_downsample(in_channels, out_channels, stride)
+        self.add = Add()
         self.activation = RPReLU(out_channels)
 
     def forward(self, x: Tensor) -> Tensor:
         shortcut = x if self.downsample is None else self.downsample(x)
-        activated: Tensor = self.activation(self.bn(self.conv(self.sign(self.bias(x)))) + shortcut)
+        activated: Tensor = self.activation(self.add(self.bn(self.conv(self.sign(self.bias(x)))), shortcut))
         return activated
 
 

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from everbit.errors import ConfigurationError, FormatError
 from everbit.nn.binary import BinaryConv2d
+from everbit.whole_file import replacing
 from everbit.zoo.checkpoint import load_checkpoint
 from everbit.zoo.registry import BUILDERS, build
-from everbit.zoo.whole_file import replacing
 
 METADATA_KEY = "everbit-backbone"
 VERSION = 1

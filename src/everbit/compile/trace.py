@@ -1,0 +1,52 @@
+"""A torch module as a graph of steps that the lowering rules know."""
+
+from __future__ import annotations
+
+from torch import fx, nn
+
+from everbit.errors import CompileError
+from everbit.nn.binary import BinaryConv2d, LearnedBias, RPReLU, Sign
+
+_LEAVES = (BinaryConv2d, LearnedBias, RPReLU, Sign)
+
+
+class _Tracer(fx.Tracer):
+    """Keeps everbit's layers whole; torch's own are whole already."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return isinstance(m, _LEAVES) or super().is_leaf_module(m, module_qualified_name)
+
+
+def trace(network: nn.Module) -> fx.GraphModule:
+    """The network as a torch.fx graph, in evaluation mode. Raises CompileError where it cannot be traced."""
+    network = network.eval()
+    try:
+        return fx.GraphModule(network, _Tracer().trace(network))
+    except Exception as error:
+        raise CompileError(
+            f"{type(network).__name__} cannot be traced ({error}): its forward may not branch on values or shapes of tensors"
+        ) from error
+
+
+def module_path(node: fx.Node) -> str:
+    """The path of the innermost module a node belongs to; the node's own name outside of any."""
+    if node.op == "call_module":
+        return str(node.target)
+    stack = list(node.meta.get("nn_module_stack", {}))
+    return str(stack[-1]) if stack and stack[-1] else node.name
+
+
+def find_cut(graph: fx.GraphModule, name: str) -> fx.Node:
+    """The node that is the output of the module `name`, such as "stage4.block1". Raises CompileError, listing what there is."""
+    found = None
+    names: dict[str, None] = {}
+    for node in graph.graph.nodes:
+        paths = [str(path) for path in node.meta.get("nn_module_stack", {}) if path]
+        if node.op == "call_module":
+            paths.append(str(node.target))
+        names.update(dict.fromkeys(paths))
+        if name in paths:
+            found = node
+    if found is None:
+        raise CompileError(f"the network has no module {name!r} to cut after: its modules are {', '.join(names)}")
+    return found

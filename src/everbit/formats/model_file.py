@@ -1,0 +1,137 @@
+"""The `.everbit` model file: a program in a safetensors file.
+
+The format in a few lines: every constant array of layer i is the tensor `layers.i.NAME`, every parameter `layers.i.parameters.NAME`
+(int32 at 32 bits). The metadata entry `everbit` is JSON: `version`, `tensors` (height, width, channels, bits, zero_point, scale),
+`layers` (kind, name, inputs, output, attributes, range_exponents of its parameters), `head`, `metadata`. Nothing is unpickled, and
+the engine checks the program before anything runs.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from everbit import engine
+from everbit.compile.image import program_image
+from everbit.compile.operations import OPERATIONS
+from everbit.compile.program import Head, Layer, Parameter, Program, Tensor
+from everbit.errors import FormatError
+from everbit.whole_file import replacing
+
+METADATA_KEY = "everbit"
+VERSION = 1
+
+
+def program_bytes(program: Program) -> bytes:
+    """The content of a model file; the same bytes for the same program."""
+    arrays: dict[str, np.ndarray] = {}
+    layers = []
+    for index, layer in enumerate(program.layers):
+        for name, array in layer.arrays.items():
+            arrays[f"layers.{index}.{name}"] = np.ascontiguousarray(array)
+        for name, parameter in layer.parameters.items():
+            arrays[f"layers.{index}.parameters.{name}"] = np.ascontiguousarray(parameter.values, np.int32)
+        layers.append(
+            {
+                "kind": layer.kind,
+                "name": layer.name,
+                "inputs": list(layer.inputs),
+                "output": layer.output,
+                "attributes": layer.attributes,
+                "range_exponents": {name: p.range_exponent for name, p in layer.parameters.items()},
+            }
+        )
+    head = program.head
+    description = {
+        "version": VERSION,
+        "tensors": [[t.height, t.width, t.channels, t.bits, t.zero_point, t.scale] for t in program.tensors],
+        "layers": layers,
+        "head": {"range_exponent": head.range_exponent, "logit": head.logit, "feature": head.feature},
+        "metadata": program.metadata,
+    }
+    return save(arrays, {METADATA_KEY: json.dumps(description, sort_keys=True)})
+
+
+def program_from_bytes(content: bytes, source: str) -> Program:
+    """The program of a model file's content, checked by the engine; `source` names it in errors.
+
+    Raises FormatError where the content is truncated, foreign, damaged or newer than this everbit.
+    """
+    try:
+        arrays = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise FormatError(f"{source} is damaged or no model file ({error}): copy or compile it again") from error
+    metadata = header.get("__metadata__", {})
+    if METADATA_KEY not in metadata:
+        raise FormatError(f"{source} is a safetensors file, but no everbit model: make one with `everbit compile`")
+    return _program_of(source, metadata[METADATA_KEY], arrays)
+
+
+def save_program(program: Program, path: str | Path) -> None:
+    """Writes a model file whole or not at all. Raises OutputError where the path cannot be written."""
+    with replacing(Path(path)) as partial:
+        partial.write_bytes(program_bytes(program))
+
+
+def load_program(path: str | Path) -> Program:
+    """Reads a model file; errors as `program_from_bytes`, and FormatError where there is no such file."""
+    path = Path(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FormatError(f"cannot read the model file {path} ({error.strerror}): give the path of an .everbit file") from error
+    return program_from_bytes(content, str(path))
+
+
+def _program_of(path: str, text: str, arrays: dict[str, np.ndarray]) -> Program:
+    try:
+        description = json.loads(text)
+        version = int(description["version"])
+        if version > VERSION:
+            raise FormatError(f"{path} has format version {version}, this everbit reads up to {VERSION}: update everbit")
+        program = Program(
+            tensors=tuple(Tensor(*(int(v) for v in t[:5]), scale=float(t[5])) for t in description["tensors"]),
+            layers=tuple(_layer_of(index, record, arrays) for index, record in enumerate(description["layers"])),
+            head=Head(
+                int(description["head"]["range_exponent"]),
+                _pair(description["head"]["logit"]),
+                _pair(description["head"]["feature"]),
+            ),
+            metadata=dict(description["metadata"]),
+        )
+        if not all(np.isfinite(t.scale) and t.scale > 0 for t in program.tensors):
+            raise ValueError("a tensor's scale is not a positive number")
+        engine.check_program(program_image(program))
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError, OverflowError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"{path} is damaged ({error}): copy or compile it again") from error
+    return program
+
+
+def _layer_of(index: int, record: dict[str, Any], arrays: dict[str, np.ndarray]) -> Layer:
+    operation = OPERATIONS[record["kind"]]
+    prefix = f"layers.{index}."
+    return Layer(
+        kind=record["kind"],
+        name=str(record["name"]),
+        inputs=tuple(int(i) for i in record["inputs"]),
+        output=int(record["output"]),
+        attributes={name: int(record["attributes"][name]) for name in operation.attributes},
+        arrays={name: arrays[prefix + name] for name, _ in operation.arrays if prefix + name in arrays},
+        parameters={
+            name: Parameter(arrays[f"{prefix}parameters.{name}"], int(exponent))
+            for name, exponent in record["range_exponents"].items()
+        },
+    )
+
+
+def _pair(values: Any) -> tuple[int, int]:
+    mantissa, exponent = values
+    return int(mantissa), int(exponent)

@@ -1,0 +1,1 @@
+"""Learners: the engine's, and a float baseline behind the same protocol."""

@@ -1,0 +1,59 @@
+"""The linear head of a float learner: CWR* or plain rows (METHOD 1.1)."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class FloatHead:
+    """Rows of consolidated weights cw and, during an experience, of temporary weights tw, float32 [classes, features].
+
+    cwr: consolidate by CWR*; else the rows stay as they were trained. past: patterns seen of each class, int64 [classes].
+    """
+
+    def __init__(self, classes: int, features: int, cwr: bool) -> None:
+        self.cwr = cwr
+        self.cw = torch.zeros(classes, features)
+        self.tw = nn.Parameter(torch.zeros(classes, features))
+        self.past = torch.zeros(classes, dtype=torch.int64)
+        self.active = torch.zeros(classes, dtype=torch.bool)
+
+    def state(self) -> dict[str, Tensor]:
+        """The tensors that outlive an experience, by name."""
+        return {"cw": self.cw, "past": self.past}
+
+    def begin_experience(self, present: NDArray[np.bool_]) -> None:
+        """Starts tw from cw for the classes to be trained, from 0 for all others.
+
+        present: the classes among the experience's patterns and the replayed ones, bool [classes]. Plain rows train those of every
+        class seen so far.
+        """
+        self.active = torch.from_numpy(present.copy())
+        if not self.cwr:
+            self.active |= self.past > 0
+        self.tw.data = torch.where(self.active[:, None], self.cw, 0.0)
+
+    def loss(self, features: Tensor, labels: Tensor) -> tuple[Tensor, int]:
+        """Mean cross entropy over the active classes, and how many of the labels the logits of tw get right."""
+        logits = (features @ self.tw.T).masked_fill(~self.active, -torch.inf)
+        return functional.cross_entropy(logits, labels), int((logits.argmax(dim=1) == labels).sum())
+
+    def end_experience(self, counts: NDArray[np.int64]) -> None:
+        """Consolidates. counts: patterns of each class in this experience, [classes]; CWR* leaves those with 0 alone."""
+        current = torch.from_numpy(counts)
+        if not self.cwr:
+            self.cw = self.tw.detach().clone()
+        else:
+            rows = torch.nonzero(current).flatten()
+            trained = self.tw.detach()[rows]
+            p = (self.past[rows] / current[rows]).sqrt()[:, None]
+            self.cw[rows] = (p * self.cw[rows] + trained - trained.mean()) / (p + 1)
+        self.past = self.past + current
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Logits [N, classes] of the consolidated weights."""
+        return features @ self.cw.T

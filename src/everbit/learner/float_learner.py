@@ -1,0 +1,242 @@
+"""The float baseline: a program learned by PyTorch in float32, by the same rules as the engine's integers.
+
+Same latents, replay memory, mini-batches, CWR* and learning rates; only the arithmetic differs, and the random draws. One thread count on
+one machine gives one result for a seed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import safetensors.torch
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from everbit.compile.program import Program
+from everbit.data.images import as_images, as_labels
+from everbit.errors import ConfigurationError, FormatError
+from everbit.formats.model_file import program_bytes, program_from_bytes
+from everbit.learner.float_head import FloatHead
+from everbit.learner.float_latent import LATENTS
+from everbit.learner.float_network import FloatNetwork
+from everbit.learner.float_replay import FloatReplayMemory
+from everbit.learner.labels import index_labels, label_from_json, label_to_json
+from everbit.learner.protocol import Progress
+from everbit.learner.settings import Settings
+from everbit.whole_file import replacing
+
+METADATA_KEY = "everbit-float-learner"
+VERSION = 1
+_LATENTS_AT_ONCE = 256
+
+
+def _passes(count: int, generator: np.random.Generator) -> Iterator[int]:
+    """Indices 0..count-1 in shuffled passes without end: all of them before any comes again."""
+    while True:
+        yield from generator.permutation(count).tolist()
+
+
+class FloatLearner:
+    """A binary network that learns new classes in float32, see `everbit.learner.protocol.ContinualLearner`.
+
+    latent: "program" for the program's own latent bits, "float" to keep latents unquantized. Settings as for `Learner`, except that a
+    limit of memory needs the engine. Errors as there; after one, nothing has changed.
+    """
+
+    def __init__(self, program: Program, settings: Settings | None = None, *, latent: str = "program") -> None:
+        self.program = program
+        self.settings = settings or Settings()
+        if self.settings.memory is not None:
+            raise ConfigurationError("the float learner plans no memory: leave memory out and set replay_per_class")
+        if latent not in LATENTS:
+            raise ConfigurationError(f"unknown latent {latent!r}: choose one of {', '.join(LATENTS)}")
+        self.latent = latent
+        self._labels: list[Hashable] = []
+        self._experiences = 0
+        self._network = FloatNetwork(program, latent)
+        self._head = FloatHead(self.settings.classes, program.features, self.settings.rule.cwr)
+        classes = self.settings.classes if self.settings.rule.replay else 0
+        self._replay = FloatReplayMemory(classes, self.settings.replay_per_class, self._network.latent.stored_bytes)
+
+    @property
+    def classes_(self) -> list[Hashable]:
+        """Labels seen so far, in the order they were first seen."""
+        return list(self._labels)
+
+    @property
+    def memory_use(self) -> dict[str, int]:
+        """Bytes by purpose: `total` of all parameters, the head and the replay memory; `replay` its latents, labels and counters.
+
+        What PyTorch takes for activations and gradients comes on top.
+        """
+        kept = [*self._network.parameters(), self._head.cw, self._head.tw, self._head.past]
+        replay = self._replay.bytes
+        return {"replay": replay, "total": replay + sum(t.numel() * t.element_size() for t in kept)}
+
+    def partial_fit(
+        self, images: object, labels: Sequence[Hashable], *, epochs: int = 5, progress: Progress | None = None
+    ) -> FloatLearner:
+        """Learns one experience, as `Learner.partial_fit`."""
+        if epochs < 1:
+            raise ConfigurationError(f"epochs is {epochs}: learning takes at least 1")
+        batch = as_images(images, self.program.input_shape)
+        indices, known = index_labels(as_labels(labels, len(batch)), self._labels, self.settings.classes)
+        before = {name: tensor.clone() for name, tensor in self._state().items()}
+        try:
+            self._learn(self._network.encode(batch), indices.astype(np.int64), epochs, progress)
+        except BaseException:
+            self._restore(before)  # an interrupted experience leaves the learner as it was
+            raise
+        self._labels = known
+        return self
+
+    def predict(self, images: object) -> list[Hashable]:
+        """The most likely label of each image. Raises ConfigurationError before the first experience."""
+        return [self._labels[index] for index in self._known_logits(images).argmax(axis=1)]
+
+    def predict_proba(self, images: object) -> NDArray[np.float64]:
+        """Probabilities [N, len(classes_)], columns in the order of `classes_`."""
+        logits = torch.from_numpy(self._known_logits(images)).double()
+        probabilities: NDArray[np.float64] = logits.softmax(dim=1).numpy()
+        return probabilities
+
+    def save(self, path: str | Path) -> None:
+        """Writes the learner, model included, to one safetensors file, whole or not at all."""
+        facts = {
+            "version": VERSION,
+            "settings": asdict(self.settings),
+            "latent": self.latent,
+            "labels": [label_to_json(label) for label in self._labels],
+        }
+        model = torch.frombuffer(bytearray(program_bytes(self.program)), dtype=torch.uint8)
+        tensors = {"model": model, **{name: tensor.contiguous() for name, tensor in self._state().items()}}
+        content = safetensors.torch.save(tensors, {METADATA_KEY: json.dumps(facts)})
+        with replacing(Path(path)) as partial:
+            partial.write_bytes(content)
+
+    @classmethod
+    def load(cls, path: str | Path) -> FloatLearner:
+        """A saved learner, exactly as it was. Raises FormatError for a file that is none."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                facts = json.loads((file.metadata() or {})[METADATA_KEY])
+                stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if facts["version"] > VERSION:
+                raise FormatError(
+                    f"{path} has format version {facts['version']}, this everbit reads up to {VERSION}: update everbit"
+                )
+            program = program_from_bytes(stored.pop("model").numpy().tobytes(), str(path))
+            learner = cls(program, Settings(**facts["settings"]), latent=facts["latent"])
+            learner._restore(stored)
+            learner._labels = [label_from_json(label) for label in facts["labels"]]
+        except FormatError:
+            raise
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise FormatError(
+                f"{path} cannot be read as a float learner ({error}): give the path of a file that FloatLearner.save wrote"
+            ) from error
+        return learner
+
+    def _learn(
+        self, latents: NDArray[np.uint8], labels: NDArray[np.int64], epochs: int, progress: Progress | None
+    ) -> None:
+        """One experience of stored latents [N, bytes] and class indices [N]: training, consolidation, replay memory."""
+        # Draws of an experience depend on the seed and its number alone, so that a saved learner has no generator to keep.
+        sequence = np.random.SeedSequence(self.settings.seed, spawn_key=(self._experiences,))
+        generator = np.random.Generator(np.random.Philox(sequence))
+        replayed, replayed_labels = self._replay.contents()
+        counts = np.bincount(labels, minlength=self.settings.classes)
+        replayed_counts = np.bincount(replayed_labels, minlength=self.settings.classes)
+        self._head.begin_experience(counts + replayed_counts > 0)
+        self._train(latents, labels, replayed, replayed_labels, epochs, generator, progress)
+        self._head.end_experience(counts + replayed_counts if self.settings.count_replayed else counts)
+        if self.settings.rule.replay:
+            for latent, label in zip(latents, labels.tolist(), strict=True):
+                self._replay.offer(latent, label, generator)
+        self._experiences += 1
+
+    def _train(
+        self,
+        latents: NDArray[np.uint8],
+        labels: NDArray[np.int64],
+        replayed: NDArray[np.uint8],
+        replayed_labels: NDArray[np.int64],
+        epochs: int,
+        generator: np.random.Generator,
+        progress: Progress | None,
+    ) -> None:
+        """Mini-batches of new patterns, each with its share of replayed ones drawn in cyclic shuffled passes."""
+        settings, optimizer = self.settings, self._optimizer()
+        starts = range(0, len(latents), settings.batch_new)
+        replay_order = _passes(len(replayed), generator)
+        done = 0
+        for _ in range(epochs):
+            order = generator.permutation(len(latents))
+            for start in starts:
+                new = order[start : start + settings.batch_new]
+                # A last, smaller batch keeps the proportion of new to replayed patterns.
+                share = -(-settings.batch_replayed * len(new) // settings.batch_new) if len(replayed) else 0
+                old = [next(replay_order) for _ in range(share)]
+                batch = np.concatenate([latents[new], replayed[old]])
+                targets = torch.from_numpy(np.concatenate([labels[new], replayed_labels[old]]))
+                right = self._step(optimizer, batch, targets)
+                done += 1
+                if progress is not None:
+                    progress(done, epochs * len(starts), right / len(batch))
+
+    def _step(self, optimizer: torch.optim.Optimizer, batch: NDArray[np.uint8], targets: Tensor) -> int:
+        """One step of SGD; returns how many of the batch were right before it."""
+        with torch.set_grad_enabled(self.settings.rule.train_body):
+            features = self._network.features(batch)
+        loss, right = self._head.loss(features, targets)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        self._network.clip_latent_weights()
+        return right
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        kinds = self._network.learnable_by_kind() if self.settings.rule.train_body else {}
+        kinds["head"] = [self._head.tw]
+        rates = self.settings.learning_rates
+        return torch.optim.SGD([{"params": kinds[kind], "lr": rates[kind]} for kind in kinds])
+
+    @torch.no_grad()
+    def _known_logits(self, images: object) -> NDArray[np.float32]:
+        if not self._labels:
+            raise ConfigurationError("the learner knows no class yet: call partial_fit first")
+        stored = self._network.encode(as_images(images, self.program.input_shape))
+        parts = [
+            self._head.logits(self._network.features(stored[first : first + _LATENTS_AT_ONCE]))
+            for first in range(0, len(stored), _LATENTS_AT_ONCE)
+        ]
+        logits: NDArray[np.float32] = torch.cat(parts)[:, : len(self._labels)].numpy()
+        return logits
+
+    def _state(self) -> dict[str, Tensor]:
+        """All that learning changes, by name; the tensors themselves."""
+        return {
+            **self._network.learnable_state(),
+            **{f"head.{name}": tensor for name, tensor in self._head.state().items()},
+            "replay.patterns": torch.from_numpy(self._replay.patterns),
+            "replay.seen": torch.from_numpy(self._replay.seen),
+            "experiences": torch.tensor(self._experiences),
+        }
+
+    def _restore(self, state: dict[str, Tensor]) -> None:
+        """Takes a state over. Raises ValueError where it is of another program or other settings."""
+        own = self._state()
+        if own.keys() != state.keys():
+            raise ValueError(f"tensors missing or unknown: {', '.join(sorted(own.keys() ^ state.keys()))}")
+        for name, tensor in own.items():
+            if state[name].shape != tensor.shape or state[name].dtype != tensor.dtype:
+                raise ValueError(f"{name} is {state[name].dtype} {list(state[name].shape)}, not {list(tensor.shape)}")
+        for name, tensor in own.items():
+            tensor.copy_(state[name])
+        self._experiences = int(state["experiences"])

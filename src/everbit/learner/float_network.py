@@ -1,0 +1,83 @@
+"""A program as a float32 PyTorch network: what the integer network would be without integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from everbit.compile.operations import OPERATIONS, PARAMETER_KINDS
+from everbit.compile.program import Program
+from everbit.learner.float_latent import LATENTS, LatentCode
+from everbit.learner.float_layers import FLOAT_LAYERS, BinaryConvolution
+
+_IMAGES_AT_ONCE = 128
+
+
+class FloatNetwork(nn.Module):
+    """The frozen and the learnable part of a program up to the features of the head.
+
+    latent: a key of LATENTS. Parameters of the learnable part take gradients, all others are constants.
+    """
+
+    def __init__(self, program: Program, latent: str) -> None:
+        super().__init__()
+        self.program = program
+        self.latent: LatentCode = LATENTS[latent](program)
+        self.layers = nn.ModuleDict()
+        for index, layer in enumerate(program.layers):
+            if layer.kind == "latent":
+                continue
+            sources = tuple(program.tensors[source] for source in layer.inputs)
+            module = FLOAT_LAYERS[layer.kind](layer, sources, program.tensors[layer.output])
+            self.layers[str(index)] = module.requires_grad_(False) if index < program.latent_index else module
+
+    def encode(self, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Stored latents, uint8 [N, latent.stored_bytes], of images uint8 [N, H, W, C]."""
+        stored = np.empty((len(images), self.latent.stored_bytes), np.uint8)
+        with torch.no_grad():
+            for first in range(0, len(images), _IMAGES_AT_ONCE):
+                pixels = torch.from_numpy(images[first : first + _IMAGES_AT_ONCE]).permute(0, 3, 1, 2).float()
+                stored[first : first + _IMAGES_AT_ONCE] = self.latent.encode(self._run_frozen(pixels))
+        return stored
+
+    def features(self, stored: NDArray[np.uint8]) -> Tensor:
+        """Features of the head, float32 [N, F], of stored latents; carries gradients where they are enabled."""
+        cut = self.program.latent_index
+        tensors = {self.program.layers[cut].output: self.latent.decode(stored)}
+        last = self._run(cut + 1, len(self.program.layers), tensors)
+        return last.permute(0, 2, 3, 1).flatten(1)
+
+    def learnable_by_kind(self) -> dict[str, list[nn.Parameter]]:
+        """The learnable part's parameters by their kind of learning rate."""
+        kinds: dict[str, list[nn.Parameter]] = {kind: [] for kind in PARAMETER_KINDS}
+        for index, module in self.layers.items():
+            of_name = dict(OPERATIONS[self.program.layers[int(index)].kind].parameters)
+            for name, parameter in module.named_parameters():
+                if parameter.requires_grad:
+                    kinds[of_name[name.removeprefix("learned.")]].append(parameter)
+        return kinds
+
+    def learnable_state(self) -> dict[str, Tensor]:
+        """The parameters that learning changes, by name; the tensors themselves."""
+        return {name: p.data for name, p in self.named_parameters() if p.requires_grad}
+
+    def clip_latent_weights(self) -> None:
+        """Brings the latent weights of learnable binary layers back into [-1, 1]."""
+        for module in self.layers.values():
+            if isinstance(module, BinaryConvolution) and module.weight.requires_grad:
+                module.clip_latent()
+
+    def _run_frozen(self, pixels: Tensor) -> Tensor:
+        layers = self.program.layers
+        tensors = {layers[0].output: self.layers["0"](pixels)}
+        self._run(1, self.program.latent_index, tensors)
+        return tensors[layers[self.program.latent_index].inputs[0]]
+
+    def _run(self, start: int, stop: int, tensors: dict[int, Tensor]) -> Tensor:
+        """Runs layers start .. stop - 1 on the tensors by index, adds theirs, and returns the last."""
+        for index in range(start, stop):
+            layer = self.program.layers[index]
+            tensors[layer.output] = self.layers[str(index)](*(tensors[source] for source in layer.inputs))
+        return tensors[self.program.layers[stop - 1].output]

@@ -1,0 +1,217 @@
+"""The learner people use: the engine behind scikit-learn's words."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everbit import engine
+from everbit.compile.image import program_image
+from everbit.compile.operations import PARAMETER_KINDS
+from everbit.compile.program import Program
+from everbit.data.images import as_images, as_labels
+from everbit.errors import CapacityError, ConfigurationError, FormatError
+from everbit.formats.model_file import load_program, program_bytes, program_from_bytes
+from everbit.learner.labels import index_labels
+from everbit.learner.learner_file import LearnerContent, read_learner_file, write_learner_file
+from everbit.learner.protocol import Progress
+from everbit.learner.settings import Settings, parse_bytes, program_widths
+from everbit.quantize.scale import scale_of
+from everbit.quantize.widths import Widths
+from everbit.zoo.packaged import packaged_model
+
+LOGIT_UNIT = 2.0**-16
+
+
+class Learner:
+    """A binary network that learns new classes, in integers.
+
+    Example:
+        learner = Learner.open("birealnet18", memory="2MB")
+        learner.partial_fit(images, labels)
+        learner.predict(other_images)
+        learner.save("kitchen.learner")
+
+    Every method raises a class of `everbit.errors` for a user's mistake, and then has changed nothing.
+    """
+
+    def __init__(self, program: Program, settings: Settings | None = None, widths: Widths | str | None = None) -> None:
+        self.program = program
+        self.settings = settings or Settings()
+        self.widths = program_widths(program.q_f, program.latent_bits, widths)
+        self._labels: list[Hashable] = []
+        self._image = program_image(program)
+        self._experience_images = self.settings.experience_images
+        self._replay_slots, self._replay_per_class = self._replay_size()
+        self._native = self._start()
+
+    @classmethod
+    def open(
+        cls,
+        model: str | Path,
+        *,
+        memory: str | int | None = None,
+        widths: Widths | str | None = None,
+        settings: Settings | None = None,
+        seed: int | None = None,
+    ) -> Learner:
+        """A new learner on a model: the path of an .everbit file, or the name of one in the package.
+
+        memory: most bytes the learner may take, such as "2MB". widths: such as "8,16,16,1". seed: see Settings.
+        """
+        settings = settings or Settings()
+        if memory is not None:
+            settings = replace(settings, memory=parse_bytes(memory))
+        if seed is not None:
+            settings = replace(settings, seed=seed)
+        return cls(load_program(packaged_model(model)), settings, widths)
+
+    @property
+    def classes_(self) -> list[Hashable]:
+        """Labels seen so far, in the order they were first seen."""
+        return list(self._labels)
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Height, width, channels of the images it takes; files are resized to it."""
+        return self.program.input_shape
+
+    @property
+    def memory_use(self) -> dict[str, int]:
+        """Bytes by purpose: `total` is the whole of the learner's memory, `replay` its latents, labels and counters."""
+        return dict(self._native.memory())
+
+    @property
+    def state(self) -> bytes:
+        """All that learning changes: the same bytes on every machine for the same program, settings and images."""
+        return bytes(self._native.state())
+
+    def partial_fit(
+        self, images: object, labels: Sequence[Hashable], *, epochs: int = 5, progress: Progress | None = None
+    ) -> Learner:
+        """Learns one experience.
+
+        images: uint8 [N, H, W, C], one image, or paths of image files. labels: one hashable label an image. epochs: passes over
+        the images. progress: called after each mini-batch. Raises ImageError, LabelError, CapacityError or ConfigurationError.
+        """
+        if epochs < 1:
+            raise ConfigurationError(f"epochs is {epochs}: learning takes at least 1")
+        batch = as_images(images, self.image_shape)
+        indices, known = index_labels(as_labels(labels, len(batch)), self._labels, self.settings.classes)
+        self._make_room(len(batch))
+        before = self.state
+        try:
+            self._native.add(batch, indices)
+            steps = self._native.begin_training(epochs)
+            for step in range(1, steps + 1):
+                right, patterns = self._native.train_step()
+                if progress is not None:
+                    progress(step, steps, right / patterns)
+        except BaseException:
+            self._native.restore(before)  # an interrupted experience leaves the learner as it was
+            raise
+        self._native.end_experience()
+        self._labels = known
+        return self
+
+    def predict(self, images: object) -> list[Hashable]:
+        """The most likely label of each image. Raises ConfigurationError before the first experience."""
+        return [self._labels[index] for index in self._known_logits(images).argmax(axis=1)]
+
+    def predict_proba(self, images: object) -> NDArray[np.float64]:
+        """Probabilities [N, len(classes_)], columns in the order of `classes_`; from the engine's integer logits."""
+        logits = self._known_logits(images).astype(np.float64) * LOGIT_UNIT
+        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+        probabilities: NDArray[np.float64] = exponentials / exponentials.sum(axis=1, keepdims=True)
+        return probabilities
+
+    def save(self, path: str | Path) -> None:
+        """Writes the learner, model included, to one file, whole or not at all."""
+        content = LearnerContent(
+            model=program_bytes(self.program),
+            state=self.state,
+            settings=asdict(self.settings),
+            widths=str(self.widths),
+            labels=self._labels,
+        )
+        write_learner_file(Path(path), content)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Learner:
+        """A saved learner, exactly as it was. Raises FormatError for a file that is none."""
+        content = read_learner_file(Path(path))
+        try:
+            learner = cls(program_from_bytes(content.model, str(path)), Settings(**content.settings), content.widths)
+            learner._native.restore(content.state)
+        except (TypeError, ValueError, KeyError) as error:
+            raise FormatError(f"{path} is damaged ({error}): use an earlier copy of it") from error
+        learner._labels = content.labels
+        return learner
+
+    def _known_logits(self, images: object) -> NDArray[np.int32]:
+        if not self._labels:
+            raise ConfigurationError("the learner knows no class yet: call partial_fit first")
+        return self._native.logits(as_images(images, self.image_shape))[:, : len(self._labels)]
+
+    def _options(self, replay_slots: int, replay_per_class: int) -> dict[str, object]:
+        settings, rule = self.settings, self.settings.rule
+        return {
+            "q_bin": self.widths.q_bin,
+            "q_nonbin": self.widths.q_nonbin,
+            "classes": settings.classes,
+            "replay_slots": replay_slots,
+            "replay_per_class": replay_per_class,
+            "experience_patterns": self._experience_images,
+            "batch_new": settings.batch_new,
+            "batch_replayed": settings.batch_replayed if rule.replay else 0,
+            "cwr": rule.cwr,
+            "train_body": rule.train_body,
+            "count_replayed": settings.count_replayed,
+            "seed": settings.seed,
+            "learning_rates": [scale_of(settings.learning_rates[kind]) for kind in PARAMETER_KINDS],
+        }
+
+    def _native_learner(self, replay_slots: int, replay_per_class: int) -> engine.NativeLearner:
+        try:
+            return engine.NativeLearner(self._image, self._options(replay_slots, replay_per_class))
+        except ValueError as error:
+            raise ConfigurationError(f"the engine refuses these settings: {error}") from error
+
+    def _start(self) -> engine.NativeLearner:
+        return self._native_learner(self._replay_slots, self._replay_per_class)
+
+    def _replay_size(self) -> tuple[int, int]:
+        """Slots of the replay memory, and most of them one class may fill."""
+        settings = self.settings
+        if settings.memory is None:
+            slots = settings.replay_per_class * settings.classes if settings.rule.replay else 0
+            return slots, settings.replay_per_class
+        height, width, channels = self.program.latent_shape
+        pattern = (height * width * channels * self.program.latent_bits + 7) // 8 + 2
+        bare = self._native_learner(0, 1).memory()["total"]
+        alignment = 128  # of the latents and of the labels
+        slots = (settings.memory - bare - alignment) // pattern
+        if slots < 1 and settings.rule.replay:
+            raise CapacityError(
+                f"{settings.memory:,} bytes are too few: this learner takes {bare:,} before it replays anything; give at least "
+                f"{bare + 20 * pattern + alignment:,}, or lower batch_new and batch_replayed, experience_images, or cut the model later"
+            )
+        return (min(slots, 2**28), min(slots, 2**28)) if settings.rule.replay else (0, 1)
+
+    def _make_room(self, count: int) -> None:
+        """Plans the engine anew, in the same state, for an experience larger than any before."""
+        if count <= self._experience_images:
+            return
+        if self.settings.memory is not None:
+            raise CapacityError(
+                f"an experience of {count} images does not fit: the memory limit was planned for {self._experience_images}; "
+                f"pass them in smaller parts, or start with Settings(experience_images={count})"
+            )
+        before = self.state
+        self._experience_images = count
+        self._native = self._start()
+        self._native.restore(before)

@@ -1,0 +1,36 @@
+"""What every learner can do, in scikit-learn's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+Progress = Callable[[int, int, float], None]
+"""Called after each mini-batch with the steps done, the steps of this experience, and the accuracy on the mini-batch before its step."""
+
+
+class ContinualLearner(Protocol):
+    """A classifier that learns one experience after another."""
+
+    @property
+    def classes_(self) -> list[Hashable]:
+        """Labels seen so far, in the order they were first seen."""
+
+    def partial_fit(
+        self, images: object, labels: Sequence[Hashable], *, epochs: int = 5, progress: Progress | None = None
+    ) -> ContinualLearner:
+        """Learns one experience: images uint8 [N, H, W, C] or paths, one hashable label each, new classes welcome."""
+
+    def predict(self, images: object) -> list[Hashable]:
+        """The most likely label of each image."""
+
+    def predict_proba(self, images: object) -> NDArray[np.float64]:
+        """Probabilities [N, len(classes_)], columns in the order of `classes_`."""
+
+    def save(self, path: str | Path) -> None:
+        """Writes the learner to one file, whole or not at all."""

@@ -1,0 +1,112 @@
+"""What a learner is told before it starts: strategy, memory, batches, learning rates."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from everbit.compile.operations import PARAMETER_KINDS
+from everbit.errors import ConfigurationError
+from everbit.quantize.widths import Widths
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """How a learner treats its head, its past and its body (METHOD 1.1 to 1.3)."""
+
+    cwr: bool
+    replay: bool
+    train_body: bool
+
+
+STRATEGIES = {
+    "naive": Strategy(cwr=False, replay=False, train_body=True),
+    "cwr": Strategy(cwr=True, replay=False, train_body=False),
+    "lr": Strategy(cwr=True, replay=True, train_body=True),
+}
+"""naive: fine-tuning. cwr: CWR* on a frozen body, V24's comparison. lr: latent replay + CWR*, everbit's own."""
+
+DEFAULT_LEARNING_RATES = {"head": 0.05, "binary": 0.01, "norm": 0.01, "bias": 0.01, "weight": 0.01}
+"""One a kind of parameter; for the mean gradient of a mini-batch."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of a learner; the defaults are those of V24 where it names them.
+
+    strategy: a key of STRATEGIES. classes: most classes it can ever know. replay_per_class: latents kept of one class at most.
+    memory: bytes the whole learner may take, None for no limit; with a limit the replay memory gets what the rest leaves, shared
+    evenly by the classes. experience_images: with a limit, most images of one experience. batch_new : batch_replayed: patterns of a
+    mini-batch. learning_rates: by kind of parameter. count_replayed: CWR* counts replayed patterns as patterns of the experience.
+    seed: of every shuffle and draw; the same seed gives the same bits.
+    """
+
+    strategy: str = "lr"
+    classes: int = 50
+    replay_per_class: int = 30
+    memory: int | None = None
+    experience_images: int = 256
+    batch_new: int = 16
+    batch_replayed: int = 64
+    learning_rates: dict[str, float] = field(default_factory=lambda: dict(DEFAULT_LEARNING_RATES))
+    count_replayed: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGIES:
+            raise ConfigurationError(f"unknown strategy {self.strategy!r}: choose one of {', '.join(STRATEGIES)}")
+        for name, least, most in (
+            ("classes", 1, 65534),
+            ("replay_per_class", 1, 2**20),
+            ("experience_images", 1, 2**24),
+            ("batch_new", 1, 4096),
+            ("batch_replayed", 0, 4096),
+            ("seed", 0, 2**64 - 1),
+        ):
+            if not least <= getattr(self, name) <= most:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}: choose a number from {least} to {most}")
+        unknown = sorted(set(self.learning_rates) - set(PARAMETER_KINDS))
+        if unknown:
+            raise ConfigurationError(f"no parameter is of kind {unknown[0]!r}: kinds are {', '.join(PARAMETER_KINDS)}")
+        for kind, rate in self.learning_rates.items():
+            if not 0 <= rate < 2.0**20:
+                raise ConfigurationError(f"the learning rate of {kind} is {rate}: choose a number from 0 to 2^20")
+        object.__setattr__(self, "learning_rates", {**DEFAULT_LEARNING_RATES, **self.learning_rates})
+
+    @property
+    def rule(self) -> Strategy:
+        """The strategy's switches."""
+        return STRATEGIES[self.strategy]
+
+    def with_seed(self, seed: int) -> Settings:
+        """The same settings with another seed."""
+        return replace(self, seed=seed)
+
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def parse_bytes(memory: str | int | None) -> int | None:
+    """Bytes of "2MB", "512KiB", 2000000 or None. MB are 10^6, MiB 2^20 bytes. Raises ConfigurationError for anything else."""
+    if memory is None:
+        return None
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]*)\s*", str(memory))
+    if match is None or match[2].upper() not in _UNITS or float(match[1]) <= 0:
+        raise ConfigurationError(f"memory {memory!r} is no size: write a number with a unit, such as 2MB or 512KiB")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def program_widths(q_f: int, latent: int, widths: Widths | str | None) -> Widths:
+    """The widths a learner runs a program at: the program fixes q_f and the latent, the caller may choose the rest.
+
+    Raises ConfigurationError where the caller asks for widths the program was not compiled for.
+    """
+    if widths is None:
+        return Widths(q_f=q_f, latent=latent)
+    chosen = Widths.parse(widths) if isinstance(widths, str) else widths
+    if (chosen.q_f, chosen.latent) != (q_f, latent):
+        raise ConfigurationError(
+            f"bit widths {chosen} do not fit the model, compiled for {q_f}-bit activations and {latent}-bit latents: "
+            f"compile it again with --bits {chosen}, or ask for {q_f},{chosen.q_bin},{chosen.q_nonbin},{latent}"
+        )
+    return chosen

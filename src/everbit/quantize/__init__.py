@@ -1,0 +1,1 @@
+"""Bit widths and the turning of real numbers into the integers of docs/arithmetic.md."""
