@@ -9,9 +9,10 @@ namespace {
 
 constexpr char kMagic[8] = {'E', 'V', 'E', 'R', 'B', 'I', 'T', '\0'};
 constexpr int32_t kArrayAlignment = 64;
-constexpr int32_t kMaxCount = 1 << 16;        // tensors, layers, parameters
+constexpr int32_t kMaxLayers = 1 << 11;       // and tensors; some checks and the memory plan take their square
 constexpr int32_t kMaxSide = 1 << 14;         // height, width, channels
 constexpr int64_t kMaxElements = 1 << 26;     // of one tensor of one image
+constexpr int32_t kMaxFeatures = 1 << 16;     // a logit sums products of 16 and 31 bits in int64
 constexpr int32_t kMaxScaleExponent = 1 << 10;
 
 bool inside(int64_t value, int64_t low, int64_t high) { return value >= low && value <= high; }
@@ -44,13 +45,14 @@ const char* Program::open(const uint8_t* image, size_t bytes) {
   // In this order: each check trusts what the one before it found sound.
   if (const char* problem = check_tables(bytes)) return problem;
   if (const char* problem = check_graph()) return problem;
-  return check_parameters();
+  if (const char* problem = check_parameters()) return problem;
+  return check_features();
 }
 
 const char* Program::check_tables(size_t bytes) {
   const Header& h = *header();
-  if (!inside(h.tensor_count, 1, kMaxCount) || !inside(h.layer_count, 2, kMaxCount) ||
-      !inside(h.parameter_count, 0, kMaxCount)) {
+  if (!inside(h.tensor_count, 1, kMaxLayers) || !inside(h.layer_count, 2, kMaxLayers) ||
+      !inside(h.parameter_count, 0, kMaxParameters * kMaxLayers)) {
     return "the program image has an impossible number of tensors, layers or parameters";
   }
   const size_t tensor_bytes = sizeof(TensorRecord) * static_cast<size_t>(h.tensor_count);
@@ -102,6 +104,9 @@ const char* Program::check_graph() {
       if (latent_layer_ != kAbsent) return "the program has more than one latent";
       latent_layer_ = i;
     }
+    if (latent_layer_ != kAbsent && latent_layer_ != i && layer_kind(layer.operation).backward == nullptr) {
+      return "a layer of a kind that cannot learn stands behind the latent";
+    }
     if (!inside(layer.output, 0, h.tensor_count - 1)) return "a layer of the program writes a tensor that does not exist";
     for (int32_t j = 0; j < i; ++j) {
       if (layers_[j].output == layer.output) return "two layers of the program write the same tensor";
@@ -133,16 +138,29 @@ const char* Program::check_parameters() const {
       return "a parameter of the program is malformed";
     }
   }
+  int32_t next = 0;  // parameters stand in the order of their layers, so that each belongs to one
   for (int32_t i = 0; i < h.layer_count; ++i) {
-    for (const int32_t index : layers_[i].parameters) {
+    const LayerKind& kind = layer_kind(layers_[i].operation);
+    for (int k = 0; k < kMaxParameters; ++k) {
+      const int32_t index = layers_[i].parameters[k];
       if (index == kAbsent) continue;
-      if (!inside(index, 0, h.parameter_count - 1) || parameters_[index].layer != i) {
+      if (index != next || next >= h.parameter_count || parameters_[index].layer != i) {
         return "a layer of the program names a parameter that is not its own";
       }
+      if (kind.parameters[k] == ParameterKind::kHead || parameters_[index].kind != kind.parameters[k]) {
+        return "a layer of the program has a parameter of a kind it does not learn";
+      }
+      ++next;
     }
-    if (const char* problem = layer_kind(layers_[i].operation).check(*this, layers_[i])) return problem;
+    if (const char* problem = kind.check(*this, layers_[i])) return problem;
   }
-  return nullptr;
+  return next == h.parameter_count ? nullptr : "a parameter of the program belongs to no layer";
+}
+
+const char* Program::check_features() const {
+  const TensorRecord& features = feature_tensor();
+  if (features.bits == 1) return "the program ends in single bits, which its head cannot read";
+  return features.elements() <= kMaxFeatures ? nullptr : "the program ends in more than 65536 features";
 }
 
 }  // namespace everbit

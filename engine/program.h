@@ -89,6 +89,8 @@ class Program {
   int32_t layer_count() const { return header()->layer_count; }
   int32_t parameter_count() const { return header()->parameter_count; }
   int32_t latent_layer() const { return latent_layer_; }
+  // Whether a layer stands behind the latent.
+  bool learnable(const LayerRecord& layer) const { return &layer - layers_ > latent_layer_; }
 
   const TensorRecord& tensor(int32_t index) const { return tensors_[index]; }
   const LayerRecord& layer(int32_t index) const { return layers_[index]; }
@@ -126,6 +128,7 @@ class Program {
   const char* check_tables(size_t bytes);
   const char* check_graph();
   const char* check_parameters() const;
+  const char* check_features() const;
 
   const uint8_t* image_ = nullptr;
   const TensorRecord* tensors_ = nullptr;

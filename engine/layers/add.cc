@@ -1,4 +1,5 @@
 // A shortcut meets its branch: one rounding for both, |A| < 2^13 so that the int32 sum of two 16-bit products and B cannot wrap.
+#include "../kernels/elementwise/elementwise.h"
 #include "layers.h"
 
 namespace everbit {
@@ -34,21 +35,9 @@ size_t add_scratch(const Extent& extent) {
 void add_forward(const Context& context) {
   const TensorRecord& out = context.output();
   const int32_t* attributes = context.layer.attributes;
-  const int32_t A0 = attributes[kA0], A1 = attributes[kA1], B = attributes[kB], shift = attributes[kShift];
-  const int32_t count = context.batch * out.elements();
-  with_activation_type(context.input(0).bits, [&](auto first) {
-    with_activation_type(context.input(1).bits, [&](auto second) {
-      with_activation_type(out.bits, [&](auto to) {
-        const auto* x0 = context.input_values<decltype(first)>(0);
-        const auto* x1 = context.input_values<decltype(second)>(1);
-        auto* y = context.output_values<decltype(to)>();
-        for (int32_t i = 0; i < count; ++i) {
-          const int32_t sum = rounding_shift32(x0[i] * A0 + x1[i] * A1 + B, shift);
-          y[i] = static_cast<decltype(to)>(saturate(int64_t{out.zero_point} + sum, out.bits));
-        }
-      });
-    });
-  });
+  add_loop({context.input_values<void>(0), context.input_values<void>(1), context.output_values<void>(), context.input(0).bits,
+            context.input(1).bits, out.bits, context.batch * out.elements(), attributes[kA0], attributes[kA1], attributes[kB],
+            attributes[kShift], out.zero_point});
 }
 
 void add_backward(const Context& context) {

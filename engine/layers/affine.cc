@@ -1,6 +1,7 @@
 // Batch norm of the frozen part, folded into one multiply-add a channel.
 #include "affine.h"
 
+#include "../kernels/elementwise/elementwise.h"
 #include "layers.h"
 
 namespace everbit {
@@ -30,18 +31,8 @@ const char* affine_check(const Program& program, const LayerRecord& layer) {
 void affine_forward(const Context& context) {
   const TensorRecord& out = context.output();
   const AffineConstants affine = affine_constants(context.program, context.layer);
-  const int32_t pixels = context.batch * out.pixels();
-  with_activation_type(context.input().bits, [&](auto from) {
-    with_activation_type(out.bits, [&](auto to) {
-      const auto* x = context.input_values<decltype(from)>();
-      auto* y = context.output_values<decltype(to)>();
-      for (int32_t p = 0; p < pixels; ++p, x += out.channels, y += out.channels) {
-        for (int32_t c = 0; c < out.channels; ++c) {
-          y[c] = static_cast<decltype(to)>(saturate(out.zero_point + int64_t{affine(c, x[c])}, out.bits));
-        }
-      }
-    });
-  });
+  affine_loop({context.input_values<void>(), context.output_values<void>(), context.input().bits, out.bits,
+               context.batch * out.pixels(), out.channels, affine.A, affine.B, affine.s, out.zero_point});
 }
 
 }  // namespace everbit

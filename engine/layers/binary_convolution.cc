@@ -32,9 +32,9 @@ struct Scratch {
 
   template <typename T>
   T* take(size_t count) {
-    T* piece = reinterpret_cast<T*>(base + used);
+    T* piece = base == nullptr ? nullptr : reinterpret_cast<T*>(base + used);
     used += (count * sizeof(T) + 63) / 64 * 64;
-    return base == nullptr ? nullptr : piece;
+    return piece;
   }
 };
 
@@ -233,8 +233,12 @@ void input_gradient(const Context& context, const BackwardScratch<G, Sum>& room,
       const int32_t place = (first + r) % in.pixels();
       for_each_reader(window, out, place / in.width, place % in.width, [&](int32_t tap, int32_t reader) {
         G* patch = room.patches + r * length + tap * out.channels;
+        if (reader == kAbsent) {
+          for (int32_t o = 0; o < out.channels; ++o) patch[o] = 0;
+          return;
+        }
         const Element* from = g + static_cast<size_t>(image + reader) * static_cast<size_t>(out.channels);
-        for (int32_t o = 0; o < out.channels; ++o) patch[o] = reader == kAbsent ? G{0} : static_cast<G>(from[o]);
+        for (int32_t o = 0; o < out.channels; ++o) patch[o] = static_cast<G>(from[o]);
       });
     }
     for (int32_t w = 0; w < words; ++w) {

@@ -1,7 +1,9 @@
 // Convolution with ordinary weights: 8-bit weights forward, q_b-bit gradients backward.
 //
 // The gemm multiplies the stored integers; the zero point leaves through the sum of the weights, and places outside the image hold the
-// zero point, so that they add nothing. Sums: 17 + 7 bits a term, int64 holds 2^39 of them.
+// zero point, so that they add nothing. Sums in int64: 2^24 terms of 17 + 7 bits forward, of 31 + 7 bits for the input's gradient,
+// 65537 terms of 31 + 16 bits for the weights' (network.cc).
+#include "../kernels/elementwise/elementwise.h"
 #include "../kernels/int_gemm/int_gemm.h"
 #include "layers.h"
 #include "window.h"
@@ -15,6 +17,7 @@ constexpr int kMantissa = 2;
 constexpr int kExponent = 3;
 constexpr int kInputScale = 4;  // attribute
 constexpr int32_t kRowsAtOnce = 16;
+constexpr int64_t kMaxTerms = int64_t{1} << 24;  // of one output's sum, and of one input's gradient
 
 Window window_of(const LayerRecord& layer) {
   return {layer.attributes[0], layer.attributes[1], layer.attributes[2], layer.attributes[3]};
@@ -41,10 +44,14 @@ const char* convolution_check(const Program& program, const LayerRecord& layer) 
   const TensorRecord& out = program.tensor(layer.output);
   if (in.bits == 1 || out.bits == 1) return "a convolution with ordinary weights reads or writes single bits";
   if (const char* problem = window_check(window_of(layer), in, out)) return problem;
+  if (patch_length(program, layer) > kMaxTerms || int64_t{window_of(layer).taps()} * out.channels > kMaxTerms) {
+    return "a convolution with ordinary weights adds too many terms";
+  }
   const int64_t count = int64_t{1} * patch_length(program, layer) * out.channels;
   const int32_t parameter = layer.parameters[0];
   const bool constant = layer.arrays[kWeight].bytes != 0;
   if (constant == (parameter != kAbsent)) return "a convolution needs either constant or learnable weights";
+  if (constant && program.learnable(layer)) return "a convolution behind the latent needs learnable weights";
   if (constant ? layer.arrays[kWeight].bytes != count || layer.arrays[kBias].bytes != out.channels * 4
                : program.parameter(parameter).count != count || layer.arrays[kBias].bytes != 0) {
     return "a convolution's weights or biases do not fit its shape";
@@ -67,7 +74,8 @@ size_t convolution_scratch(const Extent& extent) {
   const TensorRecord& out = extent.program.tensor(extent.layer.output);
   const size_t patch = static_cast<size_t>(patch_length(extent.program, extent.layer));
   const size_t weights = round_up(patch * static_cast<size_t>(out.channels));
-  const size_t forward = weights + round_up(kRowsAtOnce * patch * sizeof(int16_t)) +
+  const size_t stride = static_cast<size_t>(int_gemm_stride(patch_length(extent.program, extent.layer)));
+  const size_t forward = weights + round_up(kRowsAtOnce * stride * sizeof(int16_t)) +
                          (kRowsAtOnce + 1) * static_cast<size_t>(out.channels) * sizeof(int64_t);
   const size_t sums = static_cast<size_t>(extent.batch) * static_cast<size_t>(in.elements()) * sizeof(int64_t);
   const size_t row = patch * sizeof(int64_t);
@@ -90,12 +98,14 @@ void convolution_forward(const Context& context) {
   const int8_t* weights = forward_weights(context, reinterpret_cast<int8_t*>(scratch), length * out.channels);
   scratch += round_up(static_cast<size_t>(length) * static_cast<size_t>(out.channels));
   int16_t* patches = reinterpret_cast<int16_t*>(scratch);
-  int64_t* sums = reinterpret_cast<int64_t*>(scratch + round_up(kRowsAtOnce * static_cast<size_t>(length) * sizeof(int16_t)));
-  int64_t* zero = sums + kRowsAtOnce * out.channels;  // what the zero point adds to every sum of a channel
+  const int32_t stride = int_gemm_stride(length);
+  int64_t* sums = reinterpret_cast<int64_t*>(scratch + round_up(kRowsAtOnce * static_cast<size_t>(stride) * sizeof(int16_t)));
+  for (int32_t i = 0; i < kRowsAtOnce * stride; ++i) patches[i] = 0;  // once: what lies behind a patch stays 0
+  int64_t* offset = sums + kRowsAtOnce * out.channels;  // the bias, less what the zero point adds to every sum of a channel
   for (int32_t c = 0; c < out.channels; ++c) {
     int64_t sum = 0;
     for (int32_t k = 0; k < length; ++k) sum += weights[c * length + k];
-    zero[c] = sum * in.zero_point;
+    offset[c] = (bias != nullptr ? bias[c] : 0) - sum * in.zero_point;
   }
 
   const int32_t pixels = context.batch * out.pixels();
@@ -110,21 +120,15 @@ void convolution_forward(const Context& context) {
           const int32_t place = (first + r) % out.pixels();
           const auto* source = x + static_cast<size_t>(image) * static_cast<size_t>(in.elements());
           for_each_tap(window, in, place / out.width, place % out.width, [&](int32_t tap, int32_t pixel) {
-            int16_t* to_patch = patches + r * length + tap * in.channels;
+            int16_t* to_patch = patches + r * stride + tap * in.channels;
             for (int32_t c = 0; c < in.channels; ++c) {
               to_patch[c] = static_cast<int16_t>(pixel == kAbsent ? in.zero_point : source[pixel * in.channels + c]);
             }
           });
         }
-        int_gemm(patches, rows, length, weights, out.channels, sums);
-        for (int32_t r = 0; r < rows; ++r) {
-          for (int32_t c = 0; c < out.channels; ++c) {
-            const int64_t sum = sums[r * out.channels + c] - zero[c] + (bias != nullptr ? bias[c] : 0);
-            const int32_t m = shared_multiplier ? 0 : c;
-            const int64_t value = out.zero_point + int64_t{scale(sum, {mantissa[m], exponent[m]})};
-            y[(first + r) * out.channels + c] = static_cast<decltype(to)>(saturate(value, out.bits));
-          }
-        }
+        int_gemm(patches, rows, stride, length, weights, out.channels, sums);
+        requantize_loop({sums, y + static_cast<size_t>(first) * static_cast<size_t>(out.channels), out.bits, rows, out.channels, offset,
+                         mantissa, exponent, shared_multiplier, out.zero_point});
       }
     });
   });

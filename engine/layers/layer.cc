@@ -6,22 +6,27 @@
 namespace everbit {
 namespace {
 
+constexpr ParameterKind kBinary = ParameterKind::kBinary;
+constexpr ParameterKind kNorm = ParameterKind::kNorm;
+constexpr ParameterKind kBias = ParameterKind::kBias;
+constexpr ParameterKind kWeight = ParameterKind::kWeight;
+
 constexpr LayerKind kLayers[] = {
-    // name, inputs, check, forward, backward, backward reads input, saved, scratch
-    {"input", 0, input_check, input_forward, nullptr, false, nullptr, nullptr},
-    {"convolution", 1, convolution_check, convolution_forward, convolution_backward, true, nullptr, convolution_scratch},
-    {"binary_convolution", 1, binary_convolution_check, binary_convolution_forward, binary_convolution_backward, true, nullptr,
+    // name, inputs, parameters, check, forward, backward, backward reads input, saved, scratch
+    {"input", 0, {}, input_check, input_forward, nullptr, false, nullptr, nullptr},
+    {"convolution", 1, {kWeight}, convolution_check, convolution_forward, convolution_backward, true, nullptr, convolution_scratch},
+    {"binary_convolution", 1, {kBinary}, binary_convolution_check, binary_convolution_forward, binary_convolution_backward, true, nullptr,
      binary_convolution_scratch},
-    {"affine", 1, affine_check, affine_forward, nullptr, false, nullptr, nullptr},
-    {"batch_norm", 1, batch_norm_check, batch_norm_forward, batch_norm_backward, false, batch_norm_saved, batch_norm_scratch},
-    {"sign", 1, sign_check, sign_forward, sign_backward, true, nullptr, sign_scratch},
-    {"add", 2, add_check, add_forward, add_backward, false, nullptr, add_scratch},
-    {"rprelu", 1, rprelu_check, rprelu_forward, rprelu_backward, true, nullptr, rprelu_scratch},
-    {"average_pool", 1, average_pool_check, average_pool_forward, average_pool_backward, false, nullptr, pool_scratch},
-    {"max_pool", 1, max_pool_check, max_pool_forward, max_pool_backward, false, max_pool_saved, pool_scratch},
-    {"global_average_pool", 1, global_average_pool_check, global_average_pool_forward, global_average_pool_backward, false, nullptr,
+    {"affine", 1, {}, affine_check, affine_forward, nullptr, false, nullptr, nullptr},
+    {"batch_norm", 1, {kNorm, kNorm}, batch_norm_check, batch_norm_forward, batch_norm_backward, false, batch_norm_saved, batch_norm_scratch},
+    {"sign", 1, {kBias}, sign_check, sign_forward, sign_backward, true, nullptr, sign_scratch},
+    {"add", 2, {}, add_check, add_forward, add_backward, false, nullptr, add_scratch},
+    {"rprelu", 1, {kBias, kBias, kBias}, rprelu_check, rprelu_forward, rprelu_backward, true, nullptr, rprelu_scratch},
+    {"average_pool", 1, {}, average_pool_check, average_pool_forward, average_pool_backward, false, nullptr, pool_scratch},
+    {"max_pool", 1, {}, max_pool_check, max_pool_forward, max_pool_backward, false, max_pool_saved, pool_scratch},
+    {"global_average_pool", 1, {}, global_average_pool_check, global_average_pool_forward, global_average_pool_backward, false, nullptr,
      pool_scratch},
-    {"latent", 1, latent_check, nullptr, nullptr, false, nullptr, nullptr},
+    {"latent", 1, {}, latent_check, nullptr, nullptr, false, nullptr, nullptr},
 };
 static_assert(sizeof kLayers / sizeof kLayers[0] == static_cast<size_t>(Operation::kCount), "one row a layer");
 

@@ -60,6 +60,7 @@ struct Extent {
 struct LayerKind {
   const char* name;
   int inputs;
+  ParameterKind parameters[kMaxParameters];  // kHead, which no layer has, where it has fewer
   // nullptr, or what is wrong with the layer's record. The tables and the graph are already known to be sound.
   const char* (*check)(const Program&, const LayerRecord&);
   void (*forward)(const Context&);

@@ -2,7 +2,7 @@
 //
 // Bounds: u saturates to int32 in units of 2^-16; the estimator's factor is at most 2^15, so that G times it fits int32 for q_b <= 16.
 #include "../bits.h"
-#include "../kernels/pack/pack.h"
+#include "../kernels/elementwise/elementwise.h"
 #include "layers.h"
 
 namespace everbit {
@@ -65,13 +65,14 @@ void sign_forward(const Context& context) {
   const TensorRecord& in = context.input();
   uint64_t* words = context.output_values<uint64_t>();
   const int32_t pixels = context.batch * in.pixels();
+  if (context.parameter(kBias) == nullptr) {
+    sign_loop({context.input_values<void>(), in.bits, pixels, in.channels, context.program.array<int32_t>(context.layer, kThreshold),
+               words});
+    return;
+  }
+  const RealInput real = real_input(context);
   with_activation_type(in.bits, [&](auto from) {
     const auto* x = context.input_values<decltype(from)>();
-    if (context.parameter(kBias) == nullptr) {
-      pack_signs(x, pixels, in.channels, context.program.array<int32_t>(context.layer, kThreshold), words);
-      return;
-    }
-    const RealInput real = real_input(context);
     for (int32_t p = 0; p < pixels; ++p) {
       for (int32_t w = 0; w < words_for(in.channels); ++w) {
         uint64_t word = 0;

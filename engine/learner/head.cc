@@ -6,6 +6,8 @@ namespace everbit {
 namespace {
 
 constexpr int kProbabilityBits = 30;
+constexpr int32_t kMaxClasses = 65534;
+constexpr int64_t kMaxValues = int64_t{1} << 30;  // of the weights, and of the logits of a mini-batch
 
 struct TrainScratch {
   int32_t* logits;       // batch x classes
@@ -39,6 +41,13 @@ void softmax(const int32_t* logits, const uint8_t* active, int32_t classes, int3
     const uint64_t exponential = active[j] != 0 ? exp2_fixed(rounding_shift((logits[j] - top) * kLog2E, 30)) : 0;
     p[j] = static_cast<int32_t>((exponential << kProbabilityBits) / static_cast<uint64_t>(sum));
   }
+}
+
+const char* Head::check(const Program& program, int32_t classes, int64_t batch) {
+  if (classes < 1 || classes > kMaxClasses) return "the number of classes must lie between 1 and 65534";
+  if (int64_t{classes} * program.feature_tensor().elements() > kMaxValues) return "the head is too large: lower the number of classes";
+  if (batch > kMaxValues / classes) return "the mini-batch is too large for so many classes";
+  return nullptr;
 }
 
 void Head::plan(const Program& program, Widths widths, int32_t classes, HeadRule rule, Region& persistent, Region& fixed) {
@@ -79,8 +88,8 @@ void Head::copy_row(int32_t label, const void* from, void* to) const {
   }
 }
 
-void Head::begin_experience(const uint8_t* active) {
-  for (int32_t j = 0; j < classes_; ++j) copy_row(j, active[j] != 0 ? cw_ : nullptr, tw_);
+void Head::begin_experience(const uint8_t* kept) {
+  for (int32_t j = 0; j < classes_; ++j) copy_row(j, kept[j] != 0 ? cw_ : nullptr, tw_);
 }
 
 void Head::end_experience(const uint32_t* counts) {

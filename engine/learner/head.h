@@ -16,6 +16,9 @@ enum class HeadRule : int32_t {
 
 class Head {
  public:
+  // nullptr, or why there cannot be a head of so many classes for mini-batches of so many patterns.
+  static const char* check(const Program& program, int32_t classes, int64_t batch);
+
   // cw and past are kept with a saved learner; tw and the counts live for one experience.
   void plan(const Program& program, Widths widths, int32_t classes, HeadRule rule, Region& persistent, Region& fixed);
   void start();
@@ -23,8 +26,8 @@ class Head {
   // Memory that train() and logits() need for a batch.
   static size_t scratch_bytes(const Program& program, int32_t classes, int32_t batch);
 
-  // active: classes whose rows are trained.
-  void begin_experience(const uint8_t* active);
+  // kept: classes whose temporary rows start from the consolidated ones; the others start from 0.
+  void begin_experience(const uint8_t* kept);
   // counts: patterns of each class in this experience; 0: not consolidated.
   void end_experience(const uint32_t* counts);
 

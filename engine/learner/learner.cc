@@ -2,22 +2,14 @@
 
 #include <cstring>
 
-#include "../kernels/sign_gemm/sign_gemm.h"
 #include "../layers/layers.h"
 
 namespace everbit {
 namespace {
 
-constexpr int32_t kMaxClasses = 65534;
 constexpr int32_t kMaxPatterns = 1 << 28;
 
-bool one_of(int value, int a, int b, int c, int d) { return value == a || value == b || value == c || value == d; }
-
 const char* check_options(const Program& program, const LearnerOptions& o) {
-  if (!one_of(o.widths.binary, 1, 4, 8, 16)) return "binary layers' weights must have 1, 4, 8 or 16 bits";
-  if (!one_of(o.widths.non_binary, 8, 16, 32, 32)) return "gradients and other weights must have 8, 16 or 32 bits";
-  if (program.latent_tensor().bits > o.widths.non_binary) return "gradients must have at least as many bits as the activations";
-  if (o.classes < 1 || o.classes > kMaxClasses) return "the number of classes must lie between 1 and 65534";
   if (o.batch_new < 1 || o.batch_replayed < 0) return "a mini-batch needs at least one new pattern";
   if (o.replay_slots < 0 || o.replay_slots > kMaxPatterns || o.experience_patterns < 1 || o.experience_patterns > kMaxPatterns ||
       (o.replay_slots > 0 && o.replay_per_class < 1)) {
@@ -26,14 +18,9 @@ const char* check_options(const Program& program, const LearnerOptions& o) {
   for (const Scale& rate : o.learning_rates) {
     if (!valid_scale(rate) || rate.mantissa < 0) return "a learning rate is negative or no normalised Scale";
   }
-  // Sums over a mini-batch are exact to these bounds (sign_gemm.h, batch_norm.cc).
   const int64_t batch = int64_t{o.batch_new} + o.batch_replayed;
-  for (int32_t i = program.latent_layer(); i < program.layer_count(); ++i) {
-    const TensorRecord& tensor = program.tensor(program.layer(i).output);
-    if (batch * tensor.pixels() > kSignGemmMaxLength) return "the mini-batch is too large for exact sums: lower it, or cut later";
-    if (batch * tensor.elements() > (int64_t{1} << 30)) return "the mini-batch is too large";
-  }
-  return nullptr;
+  if (const char* problem = Network::check(program, o.widths, batch)) return problem;
+  return Head::check(program, o.classes, batch);
 }
 
 }  // namespace
@@ -52,6 +39,7 @@ void Learner::layout(Block* blocks, Region& persistent, Region& fixed) {
 
   counts_ = fixed.take<uint32_t>(static_cast<size_t>(options_.classes));
   active_ = fixed.take<uint8_t>(static_cast<size_t>(options_.classes));
+  kept_ = fixed.take<uint8_t>(static_cast<size_t>(options_.classes));
   batch_labels_ = fixed.take<uint16_t>(static_cast<size_t>(batch));
   query_codes_ = fixed.take<uint8_t>(latent_bytes_);
   const size_t before_experience = fixed.used;
@@ -86,15 +74,19 @@ void Learner::start(uint8_t* arena, void* workspace) {
   replay_.start();
   *state_ = State{{options_.seed}, 0, 0};
   experience_size_ = 0;
+  training_ = false;
 }
 
-void Learner::restore() {
-  network_.refresh();
+const char* Learner::restore() {
   experience_size_ = 0;
+  training_ = false;
+  network_.refresh();
+  return replay_.check();
 }
 
 const char* Learner::add(const uint8_t* image, int32_t label) {
   if (label < 0 || label >= options_.classes) return "the label lies beyond the learner's classes";
+  if (training_) return "the experience is being trained on: end it before another begins";
   if (experience_size_ >= options_.experience_patterns) return "the experience holds as many patterns as was planned for";
   network_.forward_frozen(image);
   const LayerRecord& latent = program_.layer(program_.latent_layer());
@@ -103,24 +95,26 @@ const char* Learner::add(const uint8_t* image, int32_t label) {
   return nullptr;
 }
 
-int32_t Learner::begin_training(int32_t epochs) {
+int64_t Learner::begin_training(int32_t epochs) {
   for (int32_t j = 0; j < options_.classes; ++j) {
     counts_[j] = 0;
-    active_[j] = options_.head_rule == HeadRule::kPlain && head_.known(j);
+    kept_[j] = options_.head_rule == HeadRule::kPlain && head_.known(j);
+    active_[j] = 1;  // every row competes in the softmax: those that are not kept, from 0 (METHOD 1.1)
   }
   for (int32_t i = 0; i < experience_size_; ++i) {
     ++counts_[experience_labels_[i]];
-    active_[experience_labels_[i]] = 1;
+    kept_[experience_labels_[i]] = 1;
   }
   replay_size_ = replay_.size();
   for (int32_t slot = 0; slot < replay_size_; ++slot) {
-    active_[replay_.label(slot)] = 1;
+    kept_[replay_.label(slot)] = 1;
     if (options_.count_replayed) ++counts_[replay_.label(slot)];
   }
-  head_.begin_experience(active_);
+  head_.begin_experience(kept_);
   epoch_position_ = experience_size_;  // the first step begins an epoch
   next_replay_pass();
-  const int32_t steps = (experience_size_ + options_.batch_new - 1) / options_.batch_new;
+  training_ = true;
+  const int64_t steps = (int64_t{experience_size_} + options_.batch_new - 1) / options_.batch_new;
   return steps * epochs;
 }
 
@@ -180,6 +174,7 @@ void Learner::end_experience() {
     replay_.offer(experience_codes_ + static_cast<size_t>(i) * latent_bytes_, experience_labels_[i], state_->random);
   }
   experience_size_ = 0;
+  training_ = false;
   ++state_->experiences;
 }
 

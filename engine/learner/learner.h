@@ -51,13 +51,15 @@ class Learner {
   // What a saved learner keeps: the same bytes on every machine, for the same program and options.
   const uint8_t* state() const { return arena_; }
   size_t state_bytes() const { return use_.persistent; }
-  // After state() was overwritten with another learner's state.
-  void restore();
+  // After state() was overwritten with another learner's state. nullptr, or why that state is impossible: it must not be used then.
+  const char* restore();
 
   // Adds an image (height x width x channels bytes) to the experience. nullptr, or what is wrong.
   const char* add(const uint8_t* image, int32_t label);
-  // Steps that training the experience takes; the experience must hold at least one image.
-  int32_t begin_training(int32_t epochs);
+  // Steps that training the experience takes; the experience must hold at least one image. After it, no image can be added.
+  int64_t begin_training(int32_t epochs);
+  // Whether begin_training() was called and end_experience() was not: what train_step() and end_experience() need.
+  bool training() const { return training_; }
   // One mini-batch. Returns how many of its patterns were right before the step, and their number.
   struct Step {
     int32_t right;
@@ -102,10 +104,12 @@ class Learner {
   uint16_t* experience_labels_ = nullptr;
   uint32_t* counts_ = nullptr;   // patterns of each class in the experience, as CWR* counts them
   uint8_t* active_ = nullptr;    // classes whose rows are trained
+  uint8_t* kept_ = nullptr;      // of those, the ones that start from their consolidated rows
   uint16_t* batch_labels_ = nullptr;
   uint8_t* query_codes_ = nullptr;  // of the image being classified
 
   int32_t experience_size_ = 0;
+  bool training_ = false;
   int32_t epoch_position_ = 0;
   Permutation epoch_order_{1, 0};
   int32_t replay_size_ = 0;

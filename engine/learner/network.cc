@@ -1,7 +1,9 @@
 #include "network.h"
 
 #include <cstring>
+#include <initializer_list>
 
+#include "../kernels/sign_gemm/sign_gemm.h"
 #include "../layers/binary_convolution.h"
 
 namespace everbit {
@@ -25,7 +27,33 @@ struct Blocks {
         head(backward_scratch + program.layer_count()) {}
 };
 
+constexpr int64_t kMaxPlaces = int64_t{1} << 16;
+constexpr int64_t kMaxBatchElements = int64_t{1} << 30;
+static_assert(kMaxPlaces <= kSignGemmMaxLength, "the weights' gradient of a binary convolution sums over all places");
+
+bool one_of(int value, std::initializer_list<int> allowed) {
+  for (const int a : allowed) {
+    if (value == a) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+const char* Network::check(const Program& program, Widths widths, int64_t batch) {
+  if (!one_of(widths.binary, {1, 4, 8, 16})) return "binary layers' weights must have 1, 4, 8 or 16 bits";
+  if (!one_of(widths.non_binary, {8, 16, 32})) return "gradients and other weights must have 8, 16 or 32 bits";
+  if (program.latent_tensor().bits > widths.non_binary) return "gradients must have at least as many bits as the activations";
+  if (batch < 1) return "a mini-batch needs at least one pattern";
+  // Sums over the places of a mini-batch are exact to 65536 terms in every layer: sign_gemm.h allows 65538, 32-bit gradients times
+  // 16-bit differences (convolution.cc) 65537.
+  for (int32_t i = program.latent_layer(); i < program.layer_count(); ++i) {
+    const TensorRecord& tensor = program.tensor(program.layer(i).output);
+    if (batch > kMaxPlaces / tensor.pixels()) return "the mini-batch is too large for exact sums: lower it, or cut later";
+    if (batch > kMaxBatchElements / tensor.elements()) return "the mini-batch is too large";
+  }
+  return nullptr;
+}
 
 size_t Network::block_count(const Program& program) {
   return 2 * static_cast<size_t>(program.tensor_count()) + 3 * static_cast<size_t>(program.layer_count()) + 1;
@@ -43,19 +71,6 @@ bool Network::trainable(int32_t layer) const {
 bool Network::learns() const {
   for (int32_t i = 0; i < program_.layer_count(); ++i) {
     if (trainable(i)) return true;
-  }
-  return false;
-}
-
-// A tensor's gradient is needed where a trainable layer made it, or made something it was made from.
-bool Network::needs_gradient(int32_t tensor) const {
-  for (int32_t i = program_.latent_layer() + 1; i < program_.layer_count(); ++i) {
-    const LayerRecord& layer = program_.layer(i);
-    if (layer.output != tensor) continue;
-    if (trainable(i)) return true;
-    for (int k = 0; k < layer_kind(layer.operation).inputs; ++k) {
-      if (needs_gradient(layer.inputs[k])) return true;
-    }
   }
   return false;
 }
@@ -117,8 +132,11 @@ void Network::plan_blocks(size_t head_bytes, bool keep_all, Block* blocks) const
     Block& made = plan.activations[layer.output];
     made.bytes = activation_bytes(program_.tensor(layer.output), batch);
     made.first = made.last = i;
+    // A tensor's gradient is needed where a trainable layer made it, or made something it was made from.
     Block& gradient = plan.gradients[layer.output];
-    if (learnable && needs_gradient(layer.output)) {
+    bool needed = trainable(i);
+    for (int k = 0; k < kind.inputs; ++k) needed = needed || plan.gradients[layer.inputs[k]].bytes != 0;
+    if (needed) {
       gradient.bytes = static_cast<size_t>(batch) * static_cast<size_t>(program_.tensor(layer.output).elements()) *
                        static_cast<size_t>(widths_.non_binary / 8);
       gradient.first = layers;  // until its readers, which come later in the list, say otherwise
@@ -216,7 +234,8 @@ void Network::backward(int32_t batch, const Scale* step) const {
     if (i != features) gradients_[i].present = false;
   }
   for (int32_t i = program_.layer_count() - 1; i > program_.latent_layer(); --i) {
-    if (gradients_[program_.layer(i).output].values == nullptr) continue;
+    const Gradient& gradient = gradients_[program_.layer(i).output];
+    if (gradient.values == nullptr || !gradient.present) continue;  // nobody needs it, or nothing came from it
     layer_kind(program_.layer(i).operation).backward(context(i, batch, true, true, nullptr, step));
   }
 }

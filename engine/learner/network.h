@@ -14,6 +14,9 @@ namespace everbit {
 
 class Network {
  public:
+  // nullptr, or why the network cannot run at these widths on a batch: plan() needs a sound answer.
+  static const char* check(const Program& program, Widths widths, int64_t batch);
+
   // Blocks that plan() needs as work space; the caller's, so that nothing here allocates.
   static size_t block_count(const Program& program);
 
@@ -48,7 +51,6 @@ class Network {
  private:
   Context context(int32_t layer, int32_t batch, bool training, bool backward, const uint8_t* images, const Scale* step) const;
   bool trainable(int32_t layer) const;
-  bool needs_gradient(int32_t tensor) const;
   void plan_blocks(size_t head_bytes, bool keep_all, Block* blocks) const;
 
   Program program_;

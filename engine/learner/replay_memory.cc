@@ -21,6 +21,20 @@ void ReplayMemory::start() {
   for (int32_t j = 0; j < classes_; ++j) seen_[j] = 0;
 }
 
+const char* ReplayMemory::check() const {
+  const int32_t held = size();
+  for (int32_t i = 0; i < slots_; ++i) {
+    if ((labels_[i] == kEmpty) != (i >= held)) return "the replay memory has a hole";
+    if (i < held && labels_[i] >= classes_) return "the replay memory holds a class beyond the learner's";
+  }
+  const int32_t most = quota();
+  for (int32_t j = 0; j < classes_; ++j) {
+    const int32_t patterns = count(static_cast<uint16_t>(j));
+    if (patterns > most || static_cast<uint32_t>(patterns) > seen_[j]) return "the replay memory holds too many patterns of a class";
+  }
+  return nullptr;
+}
+
 size_t ReplayMemory::bytes() const {
   return static_cast<size_t>(slots_) * (pattern_bytes_ + sizeof(uint16_t)) + static_cast<size_t>(classes_) * sizeof(uint32_t);
 }

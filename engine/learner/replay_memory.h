@@ -20,6 +20,8 @@ class ReplayMemory {
   // Takes its memory from `region`. slots: patterns it can hold; per_class: at most so many of one class; 0 slots: no replay.
   void plan(int32_t slots, int32_t per_class, int32_t classes, size_t pattern_bytes, Region& region);
   void start();
+  // nullptr, or why a memory filled from elsewhere cannot be one that offer() left.
+  const char* check() const;
 
   // Offers a pattern; it is kept or not by the rule above.
   void offer(const uint8_t* pattern, uint16_t label, Random& random);

@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/isa.h"
@@ -85,6 +87,7 @@ void require_images(const everbit::Program& program, const Images& images) {
   }
 }
 
+// One thread at a time inside; the others wait without holding up Python.
 class Learner {
  public:
   Learner(const nb::bytes& image, const nb::dict& options) : image_(image) {
@@ -113,45 +116,59 @@ class Learner {
     require_images(image_.program, images);
     if (images.shape(0) != labels.shape(0)) throw std::invalid_argument("as many labels as images are needed");
     const size_t pixels = images.shape(1) * images.shape(2) * images.shape(3);
-    nb::gil_scoped_release release;
-    for (size_t i = 0; i < images.shape(0); ++i) require(learner_.add(images.data() + i * pixels, labels.data()[i]));
+    alone([&] {
+      for (size_t i = 0; i < images.shape(0); ++i) require(learner_.add(images.data() + i * pixels, labels.data()[i]));
+    });
   }
 
-  int32_t begin_training(int32_t epochs) {
-    if (learner_.experience_size() == 0 || epochs < 1) throw std::invalid_argument("an experience needs images and at least one epoch");
-    return learner_.begin_training(epochs);
+  int64_t begin_training(int32_t epochs) {
+    return alone([&] {
+      if (learner_.experience_size() == 0 || epochs < 1) throw std::invalid_argument("an experience needs images and at least one epoch");
+      if (learner_.training()) throw std::invalid_argument("the experience is being trained on already");
+      return learner_.begin_training(epochs);
+    });
   }
 
   nb::tuple train_step() {
-    if (learner_.experience_size() == 0) throw std::invalid_argument("there is no experience to train on");
-    everbit::Learner::Step step{};
-    {
-      nb::gil_scoped_release release;
-      step = learner_.train_step();
-    }
+    const everbit::Learner::Step step = alone([&] {
+      require_training();
+      return learner_.train_step();
+    });
     return nb::make_tuple(step.right, step.patterns);
   }
 
-  void end_experience() { learner_.end_experience(); }
+  void end_experience() {
+    alone([&] {
+      require_training();
+      learner_.end_experience();
+    });
+  }
 
   nb::object logits(const Images& images) {
     require_images(image_.program, images);
     const size_t count = images.shape(0), classes = static_cast<size_t>(classes_);
     const size_t pixels = images.shape(1) * images.shape(2) * images.shape(3);
     std::vector<int32_t> out(count * classes);
-    {
-      nb::gil_scoped_release release;
+    alone([&] {
       for (size_t i = 0; i < count; ++i) learner_.logits(images.data() + i * pixels, out.data() + i * classes);
-    }
+    });
     return array_of(std::move(out), {count, classes});
   }
 
-  nb::bytes state() const { return nb::bytes(reinterpret_cast<const char*>(learner_.state()), learner_.state_bytes()); }
+  nb::bytes state() const {
+    const nb::bytes copy = nb::steal<nb::bytes>(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(learner_.state_bytes())));
+    if (!copy.is_valid()) throw std::bad_alloc();
+    char* to = PyBytes_AS_STRING(copy.ptr());
+    alone([&] { std::memcpy(to, learner_.state(), learner_.state_bytes()); });
+    return copy;
+  }
 
   void restore(const nb::bytes& state) {
     if (state.size() != learner_.state_bytes()) throw std::invalid_argument("the state belongs to another program or other options");
-    std::memcpy(arena_.get(), state.c_str(), state.size());
-    learner_.restore();
+    alone([&] {
+      std::memcpy(arena_.get(), state.c_str(), state.size());
+      require(learner_.restore());
+    });
   }
 
   bool known(int32_t label) const { return label >= 0 && label < classes_ && learner_.known(label); }
@@ -171,17 +188,32 @@ class Learner {
   // The replay memory's patterns and labels, in the order of slots.
   nb::tuple replay() const {
     const everbit::ReplayMemory& memory = learner_.replay_memory();
-    const size_t size = static_cast<size_t>(memory.size()), bytes = everbit::latent_bytes(image_.program);
-    std::vector<uint8_t> patterns(size * bytes);
-    std::vector<int32_t> labels(size);
-    for (size_t i = 0; i < size; ++i) {
-      std::memcpy(patterns.data() + i * bytes, memory.pattern(static_cast<int32_t>(i)), bytes);
-      labels[i] = memory.label(static_cast<int32_t>(i));
-    }
+    const size_t bytes = everbit::latent_bytes(image_.program);
+    std::vector<uint8_t> patterns;
+    std::vector<int32_t> labels;
+    alone([&] {
+      for (int32_t i = 0; i < memory.size(); ++i) {
+        patterns.insert(patterns.end(), memory.pattern(i), memory.pattern(i) + bytes);
+        labels.push_back(memory.label(i));
+      }
+    });
+    const size_t size = labels.size();
     return nb::make_tuple(array_of(std::move(patterns), {size, bytes}), array_of(std::move(labels), {size}));
   }
 
  private:
+  template <typename F>
+  std::invoke_result_t<F> alone(F&& f) const {
+    const nb::gil_scoped_release release;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return f();
+  }
+
+  void require_training() const {
+    if (!learner_.training()) throw std::invalid_argument("there is no experience to train on: begin_training first");
+  }
+
+  mutable std::mutex mutex_;
   ProgramImage image_;
   Memory workspace_;
   Memory arena_;
@@ -195,6 +227,8 @@ class Network {
   Network(const nb::bytes& image, int32_t batch, const nb::dict& options) : image_(image), batch_(batch) {
     const everbit::Program& program = image_.program;
     const int32_t classes = nb::cast<int32_t>(options["classes"]);
+    require(everbit::Network::check(program, widths(options), batch));
+    require(everbit::Head::check(program, classes, batch));
     learning_rates(options, rates_);
     const everbit::HeadRule rule = nb::cast<bool>(options["cwr"]) ? everbit::HeadRule::kCwr : everbit::HeadRule::kPlain;
     std::vector<everbit::Block> blocks(everbit::Network::block_count(program));
@@ -214,6 +248,7 @@ class Network {
     network_.start(memory_.get() + persistent.used + fixed_bytes, blocks.data());
     head_.start();
     classes_ = classes;
+    active_.assign(static_cast<size_t>(classes_), 0);
   }
 
   // Runs the frozen part; returns the encoded latents [n, bytes].
@@ -257,6 +292,12 @@ class Network {
 
   // Head and body: one training step on the batch that forward() saw.
   int32_t train(const Labels& labels) {
+    if (labels.shape(0) != static_cast<size_t>(batch_)) throw std::invalid_argument("one label a pattern of the batch is needed");
+    for (size_t i = 0; i < labels.shape(0); ++i) {
+      if (labels.data()[i] < 0 || labels.data()[i] >= classes_ || active_[static_cast<size_t>(labels.data()[i])] == 0) {
+        throw std::invalid_argument("a label is of no active class");
+      }
+    }
     std::vector<uint16_t> batch_labels(labels.data(), labels.data() + labels.shape(0));
     everbit::Scale step[everbit::kParameterKinds];
     for (int k = 0; k < everbit::kParameterKinds; ++k) step[k] = rates_[k] * everbit::reciprocal(static_cast<uint32_t>(batch_));
@@ -272,6 +313,10 @@ class Network {
   void backward(const Integers& gradient, int32_t exponent) {
     everbit::Gradient& target = network_.gradient(feature_tensor());
     if (target.values == nullptr) throw std::invalid_argument("nothing in this network learns");
+    const auto& tensor = image_.program.feature_tensor();
+    if (gradient.shape(0) != static_cast<size_t>(batch_) * static_cast<size_t>(tensor.elements())) {
+      throw std::invalid_argument("one gradient a feature of the batch is needed");
+    }
     const int width = network_.widths().non_binary;
     for (size_t i = 0; i < gradient.shape(0); ++i) {
       everbit::store_value(target.values, static_cast<int32_t>(i), width, static_cast<int32_t>(gradient.data()[i]));
@@ -293,6 +338,7 @@ class Network {
   nb::bytes activation(int32_t tensor, int32_t batch) const {
     require_tensor(tensor);
     const everbit::TensorRecord& record = image_.program.tensor(tensor);
+    if (batch < 1 || batch > patterns_of(tensor)) throw nb::index_error("the tensor does not hold so many patterns");
     return nb::bytes(static_cast<const char*>(network_.activation(tensor)), everbit::activation_bytes(record, batch));
   }
 
@@ -316,6 +362,9 @@ class Network {
   }
 
   nb::bytes weight_bits(int32_t layer) const {
+    if (layer < 0 || layer >= image_.program.layer_count() || network_.binary_weights(layer).bits == nullptr) {
+      throw nb::index_error("there is no such binary convolution");
+    }
     const auto& record = image_.program.layer(layer);
     return nb::bytes(reinterpret_cast<const char*>(network_.binary_weights(layer).bits), static_cast<size_t>(record.arrays[0].bytes));
   }
@@ -329,6 +378,14 @@ class Network {
  private:
   void require_tensor(int32_t index) const {
     if (index < 0 || index >= image_.program.tensor_count()) throw nb::index_error("there is no such tensor");
+  }
+
+  // The frozen part holds one image, the learnable part the batch; a tensor that no layer writes holds none.
+  int32_t patterns_of(int32_t tensor) const {
+    for (int32_t i = 0; i < image_.program.layer_count(); ++i) {
+      if (image_.program.layer(i).output == tensor) return i < image_.program.latent_layer() ? 1 : batch_;
+    }
+    return 0;
   }
 
   static nb::object values_of(const everbit::Parameter& p) {

@@ -21,15 +21,6 @@ RATES = {"head": Scale(1 << 30, -1), "binary": Scale(1 << 30, 2), "norm": Scale(
 RATES["weight"] = Scale(1717986918, -5)
 
 
-@pytest.fixture(params=engine.available_isas())
-def isa(request: pytest.FixtureRequest) -> str:
-    """Every instruction set of this processor, one after the other."""
-    before = engine.active_isa()
-    engine.select_isa(request.param)
-    yield request.param
-    engine.select_isa(before)
-
-
 def build(program: Program, q_bin: int, q_nonbin: int) -> engine.Network:
     options = {
         "q_bin": q_bin,

@@ -162,3 +162,11 @@ def test_export_and_model_card(tmp_path: Path) -> None:
     assert f"{description.top1:.1%}" in card
     assert "2 of 2 epochs" in card
     assert "Krizhevsky" in card
+
+
+def test_checkpoint_with_other_tensors(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run.pt")
+    run.model.add_module("head", torch.nn.Linear(32, CLASSES + 1))
+    run.save()
+    with pytest.raises(FormatError, match="does not fit this version"):
+        new_run(tmp_path / "run.pt").resume()

@@ -1,20 +1,25 @@
 // Integer matrix product of 16-bit activations and 8-bit weights: C[m][n] = sum over k of A[m][k] * W[n][k].
 //
-// A: rows x length, int16. W: columns x length, int8. C: rows x columns, int64, overwritten.
-// Bound: a term is below 2^22 (|w| <= 127, |a| <= 2^15), so int32 partial sums are exact for 512 terms; kernels add those partial sums
-// in int64, which holds 2^41 terms.
+// A: rows of `length` int16, one every `stride` values; stride is a multiple of 16 and the values between length and stride are 0, so
+// that vectors need no tail. W: columns x length, int8. C: rows x columns, int64, overwritten.
+// Bound: a term is at most 2^22 (|w| <= 2^7, |a| <= 2^15), so int32 partial sums are exact for 511 terms; kernels add those partial sums
+// in int64, which holds 2^40 terms.
 #pragma once
 
 #include <cstdint>
 
 namespace everbit {
 
-using IntGemm = void(const int16_t* a, int32_t rows, int32_t length, const int8_t* w, int32_t columns, int64_t* c);
+constexpr int32_t kIntGemmStep = 16;
+
+inline int32_t int_gemm_stride(int32_t length) { return (length + kIntGemmStep - 1) / kIntGemmStep * kIntGemmStep; }
+
+using IntGemm = void(const int16_t* a, int32_t rows, int32_t stride, int32_t length, const int8_t* w, int32_t columns, int64_t* c);
 
 IntGemm int_gemm_scalar;
 IntGemm int_gemm_avx2;
 
 // The fastest kernel this processor has.
-void int_gemm(const int16_t* a, int32_t rows, int32_t length, const int8_t* w, int32_t columns, int64_t* c);
+IntGemm int_gemm;
 
 }  // namespace everbit

@@ -2,8 +2,8 @@
 
 namespace everbit {
 
-void int_gemm_scalar(const int16_t* a, int32_t rows, int32_t length, const int8_t* w, int32_t columns, int64_t* c) {
-  for (int32_t m = 0; m < rows; ++m, a += length) {
+void int_gemm_scalar(const int16_t* a, int32_t rows, int32_t stride, int32_t length, const int8_t* w, int32_t columns, int64_t* c) {
+  for (int32_t m = 0; m < rows; ++m, a += stride) {
     for (int32_t n = 0; n < columns; ++n) {
       const int8_t* column = w + static_cast<int64_t>(n) * length;
       int64_t sum = 0;

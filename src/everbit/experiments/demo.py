@@ -1,4 +1,4 @@
-"""The main job on a packaged image set: three learners meet the same stream of new classes, in integers, without torch."""
+"""The main job on a packaged image set: three learners meet the same stream of new classes, in integers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from everbit.learner.learner import Learner
 from everbit.learner.settings import Settings
 
 STRATEGY_OF = {"naive": "naive", "cwr": "cwr", "lr_cwr": "lr"}
-"""The learners by the name they are reported under, with the strategy of their Settings (METHOD 1.5: the usual baselines)."""
+"""The strategy (everbit.learner.settings.STRATEGIES) of each learner, by the name it is reported under."""
 UNSEEN = -1
 """What stands for the prediction of a test image whose class has not come yet: wrong, whatever the learner says."""
 
@@ -43,8 +43,8 @@ class Watcher:
     def began(self, run: DemoRun, experience: Experience, record: Record) -> None:
         """A learner starts on an experience."""
 
-    def stepped(self, run: DemoRun, record: Record, fraction: float, batch_accuracy: float) -> None:
-        """A mini-batch of the experience is done: `fraction` of its steps, and the accuracy before its step."""
+    def stepped(self, run: DemoRun, record: Record, fraction: float) -> None:
+        """A learner has done that fraction of the experience's mini-batches."""
 
     def learned(self, run: DemoRun, experience: Experience) -> None:
         """Every learner has learned the experience and is tested."""
@@ -54,7 +54,8 @@ class Watcher:
 class DemoRun:
     """The demo while it runs, and what came of it.
 
-    model: as the user named it. epochs: passes over each experience's images. seconds: of the whole run, testing included.
+    model: as the user named it. epochs: passes over each experience's images. seconds: of the whole run so far, testing
+    included.
     """
 
     stream: Stream
@@ -92,8 +93,8 @@ class DemoRun:
 def start_demo(dataset: Dataset, model: str | Path, *, seed: int = 0, epochs: int = 5) -> DemoRun:
     """The three learners, before their first experience.
 
-    model: name of a packaged model or path of an .everbit file; the images are resized to it. Raises FormatError for a bad model,
-    ConfigurationError for a bad seed.
+    model: name of a packaged model or path of an .everbit file; the images are resized to it. Raises FormatError for a
+    bad model, ConfigurationError for a bad seed.
     """
     learners = {}
     stream = nc_stream(dataset, seed=seed)
@@ -128,7 +129,7 @@ def _learn(run: DemoRun, experience: Experience, record: Record, watcher: Watche
         experience.images,
         experience.labels.tolist(),
         epochs=run.epochs,
-        progress=lambda step, steps, right: watcher.stepped(run, record, step / steps, right),
+        progress=lambda step, steps, _: watcher.stepped(run, record, step / steps),
     )
     record.learning_seconds.append(time.perf_counter() - started)
 
@@ -137,7 +138,7 @@ def _test(run: DemoRun, experience: Experience, record: Record) -> None:
     started = time.perf_counter()
     seen = np.flatnonzero(np.isin(run.stream.test_labels, run.classes_after(experience.index)))
     predicted = np.full(len(run.stream.test_labels), UNSEEN, np.int64)
-    predicted[seen] = record.learner.predict(run.stream.test_images[seen])
+    predicted[seen] = np.array(record.learner.predict(run.stream.test_images[seen]), np.int64)
     record.predicted.append(predicted)
     record.tested.append(len(seen))
     record.testing_seconds.append(time.perf_counter() - started)

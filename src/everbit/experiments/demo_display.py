@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from everbit.data.streams import Experience
@@ -21,16 +21,14 @@ class DemoDisplay(Watcher):
         self._console = console
         self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%  {task.fields[state]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
+            BarColumn(20),
+            TaskProgressColumn(),
             TimeRemainingColumn(),
             console=console,
             transient=True,
         )
         total = len(run.stream.train_stream) * sum(_patterns_per_image(record) for record in run.records.values())
-        self._task = self._bar.add_task("starting", total=total, state="")
+        self._task = self._bar.add_task("starting", total=total)
         self._done = 0.0
 
     def __enter__(self) -> DemoDisplay:
@@ -45,12 +43,11 @@ class DemoDisplay(Watcher):
     def began(self, run: DemoRun, experience: Experience, record: Record) -> None:
         names = ", ".join(run.stream.class_names[label] for label in experience.classes)
         place = f"{experience.index + 1} of {len(run.stream.train_stream)}"
-        self._bar.update(self._task, description=f"experience {place} ({names}): {record.name}", state="")
+        self._bar.update(self._task, description=f"{place} ({names}): {record.name}")
 
-    def stepped(self, run: DemoRun, record: Record, fraction: float, batch_accuracy: float) -> None:
+    def stepped(self, run: DemoRun, record: Record, fraction: float) -> None:
         weight = _patterns_per_image(record)
-        state = f"mini-batch {batch_accuracy:4.0%}"
-        self._bar.update(self._task, completed=self._done + weight * fraction, state=state)
+        self._bar.update(self._task, completed=self._done + weight * fraction)
         if fraction == 1:
             self._done += weight
 

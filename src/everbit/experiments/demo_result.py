@@ -20,8 +20,8 @@ LATENT_WIDTHS = {"1 bit": 1, "8 bit": 8, "float32": 32}
 def demo_result(run: DemoRun) -> dict[str, Any]:
     """Everything a completed run found, of types JSON knows. Accuracies are fractions of 1, sizes bytes.
 
-    `accuracy_after` is the accuracy on the test images of all classes after each experience; a class not seen yet counts as wrong.
-    `replay_bytes` and `learner_bytes` are those of lr_cwr.
+    `accuracy_after` is the accuracy on the test images of all classes after each experience; a class not seen yet
+    counts as wrong. `replay_bytes` and `learner_bytes` are those of lr_cwr.
     """
     replaying = run.records["lr_cwr"]
     memory = replaying.learner.memory_use

@@ -1,14 +1,17 @@
 """The `.everbit` model file: a program in a safetensors file.
 
-The format in a few lines: every constant array of layer i is the tensor `layers.i.NAME`, every parameter `layers.i.parameters.NAME`
-(int32 at 32 bits). The metadata entry `everbit` is JSON: `version`, `tensors` (height, width, channels, bits, zero_point, scale),
-`layers` (kind, name, inputs, output, attributes, range_exponents of its parameters), `head`, `metadata`. Nothing is unpickled, and
-the engine checks the program before anything runs.
+The format in a few lines: every constant array of layer i is the tensor `layers.i.NAME`, every parameter
+`layers.i.parameters.NAME` (int32 at 32 bits). The metadata entry `everbit` is JSON: `version`, `tensors` (height,
+width, channels, bits, zero_point, scale), `layers` (kind, name, inputs, output, attributes, range_exponents of its
+parameters), `head`, `metadata`, and `sha256`, the digest of the rest of the JSON and of all tensors. Nothing is
+unpickled, and the engine checks the program before anything runs.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +50,14 @@ def program_bytes(program: Program) -> bytes:
             }
         )
     head = program.head
-    description = {
+    description: dict[str, Any] = {
         "version": VERSION,
         "tensors": [[t.height, t.width, t.channels, t.bits, t.zero_point, t.scale] for t in program.tensors],
         "layers": layers,
         "head": {"range_exponent": head.range_exponent, "logit": head.logit, "feature": head.feature},
         "metadata": program.metadata,
     }
+    description["sha256"] = _digest(description, arrays)
     return save(arrays, {METADATA_KEY: json.dumps(description, sort_keys=True)})
 
 
@@ -65,7 +69,7 @@ def program_from_bytes(content: bytes, source: str) -> Program:
     try:
         arrays = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    except (SafetensorError, ValueError, KeyError) as error:
+    except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise FormatError(f"{source} is damaged or no model file ({error}): copy or compile it again") from error
     metadata = header.get("__metadata__", {})
     if METADATA_KEY not in metadata:
@@ -84,9 +88,21 @@ def load_program(path: str | Path) -> Program:
     path = Path(path)
     try:
         content = path.read_bytes()
-    except OSError as error:
-        raise FormatError(f"cannot read the model file {path} ({error.strerror}): give the path of an .everbit file") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FormatError(f"cannot read the model file {path} ({reason}): give the path of an .everbit file") from error
     return program_from_bytes(content, str(path))
+
+
+def _digest(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 of the description and the arrays: a damaged file is refused, not learned on."""
+    digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
+        digest.update(f"\n{name} {array.dtype.name} {array.shape}\n".encode())
+        digest.update(little.tobytes())
+    return digest.hexdigest()
 
 
 def _program_of(path: str, text: str, arrays: dict[str, np.ndarray]) -> Program:
@@ -94,9 +110,13 @@ def _program_of(path: str, text: str, arrays: dict[str, np.ndarray]) -> Program:
         description = json.loads(text)
         version = int(description["version"])
         if version > VERSION:
-            raise FormatError(f"{path} has format version {version}, this everbit reads up to {VERSION}: update everbit")
+            raise FormatError(
+                f"{path} has format version {version}, this everbit reads up to {VERSION}: update everbit"
+            )
+        if version < 1 or description.pop("sha256") != _digest(description, arrays):
+            raise ValueError("its checksum does not fit")
         program = Program(
-            tensors=tuple(Tensor(*(int(v) for v in t[:5]), scale=float(t[5])) for t in description["tensors"]),
+            tensors=tuple(_tensor_of(values) for values in description["tensors"]),
             layers=tuple(_layer_of(index, record, arrays) for index, record in enumerate(description["layers"])),
             head=Head(
                 int(description["head"]["range_exponent"]),
@@ -105,19 +125,31 @@ def _program_of(path: str, text: str, arrays: dict[str, np.ndarray]) -> Program:
             ),
             metadata=dict(description["metadata"]),
         )
-        if not all(np.isfinite(t.scale) and t.scale > 0 for t in program.tensors):
-            raise ValueError("a tensor's scale is not a positive number")
         engine.check_program(program_image(program))
-    except (KeyError, TypeError, IndexError, AttributeError, ValueError, OverflowError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         if isinstance(error, FormatError):
             raise
         raise FormatError(f"{path} is damaged ({error}): copy or compile it again") from error
     return program
 
 
+def _tensor_of(values: Any) -> Tensor:
+    height, width, channels, bits, zero_point, scale = values
+    if not 0 < float(scale) < math.inf:
+        raise ValueError("a tensor's scale is not a positive number")
+    return Tensor(int(height), int(width), int(channels), int(bits), int(zero_point), float(scale))
+
+
 def _layer_of(index: int, record: dict[str, Any], arrays: dict[str, np.ndarray]) -> Layer:
     operation = OPERATIONS[record["kind"]]
     prefix = f"layers.{index}."
+    exponents = record["range_exponents"]
+    dtypes = dict(operation.arrays) | dict.fromkeys((f"parameters.{name}" for name in exponents), "int32")
+    for name, dtype in dtypes.items():
+        if prefix + name in arrays and arrays[prefix + name].dtype != dtype:
+            raise ValueError(f"{prefix}{name} is {arrays[prefix + name].dtype}, not {dtype}")
+    if len(record["inputs"]) != operation.inputs or not set(exponents) <= dict(operation.parameters).keys():
+        raise ValueError(f"layer {index} has inputs or parameters that no {record['kind']} has")
     return Layer(
         kind=record["kind"],
         name=str(record["name"]),
@@ -127,7 +159,7 @@ def _layer_of(index: int, record: dict[str, Any], arrays: dict[str, np.ndarray])
         arrays={name: arrays[prefix + name] for name, _ in operation.arrays if prefix + name in arrays},
         parameters={
             name: Parameter(arrays[f"{prefix}parameters.{name}"], int(exponent))
-            for name, exponent in record["range_exponents"].items()
+            for name, exponent in exponents.items()
         },
     )
 

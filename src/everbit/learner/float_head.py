@@ -12,7 +12,7 @@ from torch.nn import functional
 class FloatHead:
     """Rows of consolidated weights cw and, during an experience, of temporary weights tw, float32 [classes, features].
 
-    cwr: consolidate by CWR*; else the rows stay as they were trained. past: patterns seen of each class, int64 [classes].
+    cwr: consolidate by CWR*; else the rows stay as they were trained. past: patterns seen of each class, int64.
     """
 
     def __init__(self, classes: int, features: int, cwr: bool) -> None:
@@ -27,10 +27,10 @@ class FloatHead:
         return {"cw": self.cw, "past": self.past}
 
     def begin_experience(self, present: NDArray[np.bool_]) -> None:
-        """Starts tw from cw for the classes to be trained, from 0 for all others.
+        """Starts tw from cw for the classes that compete in the loss, from 0 for all others.
 
-        present: the classes among the experience's patterns and the replayed ones, bool [classes]. Plain rows train those of every
-        class seen so far.
+        present: the classes among the experience's patterns and the replayed ones, bool [classes]. Plain rows train
+        those of every class known by now.
         """
         self.active = torch.from_numpy(present.copy())
         if not self.cwr:
@@ -43,7 +43,7 @@ class FloatHead:
         return functional.cross_entropy(logits, labels), int((logits.argmax(dim=1) == labels).sum())
 
     def end_experience(self, counts: NDArray[np.int64]) -> None:
-        """Consolidates. counts: patterns of each class in this experience, [classes]; CWR* leaves those with 0 alone."""
+        """Consolidates. counts: patterns of each class in this experience; CWR* leaves those with 0 alone."""
         current = torch.from_numpy(counts)
         if not self.cwr:
             self.cw = self.tw.detach().clone()

@@ -1,4 +1,4 @@
-"""The cut of a float network: what its replay memory stores of an activation, and what the learnable part sees of it."""
+"""The cut of a float network: what the replay memory stores of an activation, and what the learnable part sees."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The layers of a program in real numbers: one PyTorch module a kind, every constant dequantized.
 
-docs/arithmetic.md, sections 3 and 4, without its rounding and clamping. Activations are float32 [N, C, H, W] in channels-last memory;
-constants are folded in float64 first. Gradients come from autograd, those of signs from their estimators.
+docs/arithmetic.md, sections 3 and 4, without its rounding and clamping. Activations are float32 [N, C, H, W] in
+channels-last memory; constants are folded in float64 first. Gradients come from autograd, those of signs from their
+estimators.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Convolution(_Constants):
         step = target.scale * mantissa.astype(np.float64) * 2.0 ** (exponent.astype(np.float64) - 31)
         weight = layer.arrays["weight"].astype(np.float64).reshape(target.channels, -1) * step[:, None] / source.scale
         self.weight = nn.Parameter(_weight(weight, layer, source, target), requires_grad=False)
-        self.constant("bias", torch.from_numpy(layer.arrays["bias"] * step).float())
+        self.constant("bias", torch.from_numpy(layer.arrays["bias"].astype(np.float64) * step).float())
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.conv2d(x, self.weight, self.bias, self.stride, self.padding)
@@ -159,7 +160,8 @@ class BatchNorm(_Constants):
 
     def forward(self, x: Tensor) -> Tensor:
         normalized = x * self.factor + self.offset
-        return self.learned["gamma"] * normalized + self.learned["beta"]
+        out: Tensor = self.learned["gamma"] * normalized + self.learned["beta"]
+        return out
 
 
 class Sign(_Constants):
@@ -173,8 +175,8 @@ class Sign(_Constants):
         self.clip = layer.attributes["clip"] / 65536
         self.learned = _parameters(layer)
         source = sources[0]
-        threshold = np.array(source.zero_point) if self.learned else layer.arrays["threshold"]
-        self.constant("threshold", _by_channel((threshold - float(source.zero_point)) * source.scale))
+        threshold = np.zeros(1) if self.learned else layer.arrays["threshold"].astype(np.float64) - source.zero_point
+        self.constant("threshold", _by_channel(threshold * source.scale))
 
     def forward(self, x: Tensor) -> Tensor:
         u = x + self.learned["bias"] if "bias" in self.learned else x

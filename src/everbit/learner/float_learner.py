@@ -1,7 +1,7 @@
 """The float baseline: a program learned by PyTorch in float32, by the same rules as the engine's integers.
 
-Same latents, replay memory, mini-batches, CWR* and learning rates; only the arithmetic differs, and the random draws. One thread count on
-one machine gives one result for a seed.
+Same latents, replay memory, mini-batches, CWR* and learning rates; only the arithmetic differs, and the random draws.
+On one machine, with one number of threads, a seed gives one result.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def _passes(count: int, generator: np.random.Generator) -> Iterator[int]:
 class FloatLearner:
     """A binary network that learns new classes in float32, see `everbit.learner.protocol.ContinualLearner`.
 
-    latent: "program" for the program's own latent bits, "float" to keep latents unquantized. Settings as for `Learner`, except that a
-    limit of memory needs the engine. Errors as there; after one, nothing has changed.
+    latent: "program" for the program's own latent bits, "float" to keep latents unquantized. Settings as for `Learner`,
+    except that a limit of memory needs the engine. Errors as there; after one, nothing has changed.
     """
 
     def __init__(self, program: Program, settings: Settings | None = None, *, latent: str = "program") -> None:
@@ -71,7 +71,7 @@ class FloatLearner:
 
     @property
     def memory_use(self) -> dict[str, int]:
-        """Bytes by purpose: `total` of all parameters, the head and the replay memory; `replay` its latents, labels and counters.
+        """Bytes by purpose: `replay` of latents, labels and counters; `total` of these, all parameters and the head.
 
         What PyTorch takes for activations and gradients comes on top.
         """
@@ -139,7 +139,7 @@ class FloatLearner:
             raise
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise FormatError(
-                f"{path} cannot be read as a float learner ({error}): give the path of a file that FloatLearner.save wrote"
+                f"{path} cannot be read as a float learner ({error}): give a file that FloatLearner.save wrote"
             ) from error
         return learner
 
@@ -147,7 +147,7 @@ class FloatLearner:
         self, latents: NDArray[np.uint8], labels: NDArray[np.int64], epochs: int, progress: Progress | None
     ) -> None:
         """One experience of stored latents [N, bytes] and class indices [N]: training, consolidation, replay memory."""
-        # Draws of an experience depend on the seed and its number alone, so that a saved learner has no generator to keep.
+        # Draws depend on the seed and the experience's number alone: a saved learner has no generator to keep.
         sequence = np.random.SeedSequence(self.settings.seed, spawn_key=(self._experiences,))
         generator = np.random.Generator(np.random.Philox(sequence))
         replayed, replayed_labels = self._replay.contents()

@@ -46,8 +46,9 @@ class FloatNetwork(nn.Module):
         """Features of the head, float32 [N, F], of stored latents; carries gradients where they are enabled."""
         cut = self.program.latent_index
         tensors = {self.program.layers[cut].output: self.latent.decode(stored)}
-        last = self._run(cut + 1, len(self.program.layers), tensors)
-        return last.permute(0, 2, 3, 1).flatten(1)
+        self._run(cut + 1, len(self.program.layers), tensors)
+        features: Tensor = tensors[self.program.layers[-1].output].permute(0, 2, 3, 1).flatten(1)
+        return features
 
     def learnable_by_kind(self) -> dict[str, list[nn.Parameter]]:
         """The learnable part's parameters by their kind of learning rate."""
@@ -73,11 +74,11 @@ class FloatNetwork(nn.Module):
         layers = self.program.layers
         tensors = {layers[0].output: self.layers["0"](pixels)}
         self._run(1, self.program.latent_index, tensors)
-        return tensors[layers[self.program.latent_index].inputs[0]]
+        at_cut: Tensor = tensors[layers[self.program.latent_index].inputs[0]]
+        return at_cut
 
-    def _run(self, start: int, stop: int, tensors: dict[int, Tensor]) -> Tensor:
-        """Runs layers start .. stop - 1 on the tensors by index, adds theirs, and returns the last."""
+    def _run(self, start: int, stop: int, tensors: dict[int, Tensor]) -> None:
+        """Runs layers start .. stop - 1 on the tensors by index and adds theirs."""
         for index in range(start, stop):
             layer = self.program.layers[index]
             tensors[layer.output] = self.layers[str(index)](*(tensors[source] for source in layer.inputs))
-        return tensors[self.program.layers[stop - 1].output]

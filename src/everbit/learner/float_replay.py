@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 class FloatReplayMemory:
     """At most `per_class` stored latents of each class, every pattern ever seen of a class kept with equal probability.
 
-    patterns: uint8 [classes, per_class, bytes]. seen: patterns offered of each class, int64 [classes]; it persists, so that Vitter's
-    algorithm R goes on across experiences.
+    patterns: uint8 [classes, per_class, bytes]. seen: patterns offered of each class, int64 [classes]; it persists, so
+    that Vitter's algorithm R goes on across experiences.
     """
 
     def __init__(self, classes: int, per_class: int, stored_bytes: int) -> None:
@@ -20,8 +20,8 @@ class FloatReplayMemory:
     @property
     def bytes(self) -> int:
         """Bytes of latents, of a 16-bit label each and of a 32-bit counter a class, as the engine counts them."""
-        classes, per_class, stored_bytes = self.patterns.shape
-        return classes * per_class * (stored_bytes + 2) + 4 * classes
+        labels: int = 2 * self.patterns.shape[0] * self.patterns.shape[1]
+        return self.patterns.nbytes + labels + 4 * len(self.seen)
 
     def offer(self, pattern: NDArray[np.uint8], label: int, generator: np.random.Generator) -> None:
         """Keeps the pattern, uint8 [bytes], or not, by the rule above."""

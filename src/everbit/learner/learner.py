@@ -19,12 +19,14 @@ from everbit.formats.model_file import load_program, program_bytes, program_from
 from everbit.learner.labels import index_labels
 from everbit.learner.learner_file import LearnerContent, read_learner_file, write_learner_file
 from everbit.learner.protocol import Progress
-from everbit.learner.settings import Settings, parse_bytes, program_widths
+from everbit.learner.settings import Settings, parse_bytes, program_widths, whole_number
 from everbit.quantize.scale import scale_of
 from everbit.quantize.widths import Widths
 from everbit.zoo.packaged import packaged_model
 
 LOGIT_UNIT = 2.0**-16
+
+_LOWER = "lower classes, experience_images, batch_new or batch_replayed, or cut the model later"
 
 
 class Learner:
@@ -39,15 +41,23 @@ class Learner:
     Every method raises a class of `everbit.errors` for a user's mistake, and then has changed nothing.
     """
 
-    def __init__(self, program: Program, settings: Settings | None = None, widths: Widths | str | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        settings: Settings | None = None,
+        widths: Widths | str | None = None,
+        *,
+        replay_slots: int | None = None,
+    ) -> None:
+        """replay_slots: patterns that a saved learner's replay memory holds; None for as many as the settings allow."""
         self.program = program
         self.settings = settings or Settings()
         self.widths = program_widths(program.q_f, program.latent_bits, widths)
         self._labels: list[Hashable] = []
         self._image = program_image(program)
         self._experience_images = self.settings.experience_images
-        self._replay_slots, self._replay_per_class = self._replay_size()
-        self._native = self._start()
+        self._replay_slots = self._planned_slots() if replay_slots is None else replay_slots
+        self._native = self._start(self._replay_slots, self._experience_images)
 
     @classmethod
     def open(
@@ -95,15 +105,15 @@ class Learner:
     ) -> Learner:
         """Learns one experience.
 
-        images: uint8 [N, H, W, C], one image, or paths of image files. labels: one hashable label an image. epochs: passes over
-        the images. progress: called after each mini-batch. Raises ImageError, LabelError, CapacityError or ConfigurationError.
+        images: uint8 [N, H, W, C], one image, or paths of image files. labels: one hashable label an image. epochs:
+        passes over the images, 1 to 65536. progress: called after each mini-batch; what it raises ends the experience
+        and changes nothing. Raises ImageError, LabelError, CapacityError or ConfigurationError.
         """
-        if epochs < 1:
-            raise ConfigurationError(f"epochs is {epochs}: learning takes at least 1")
+        epochs = whole_number("epochs", epochs, 1, 2**16)
         batch = as_images(images, self.image_shape)
         indices, known = index_labels(as_labels(labels, len(batch)), self._labels, self.settings.classes)
         self._make_room(len(batch))
-        before = self.state
+        before, labels_before = self.state, self._labels
         try:
             self._native.add(batch, indices)
             steps = self._native.begin_training(epochs)
@@ -111,11 +121,12 @@ class Learner:
                 right, patterns = self._native.train_step()
                 if progress is not None:
                     progress(step, steps, right / patterns)
+            self._native.end_experience()
+            self._labels = known
         except BaseException:
             self._native.restore(before)  # an interrupted experience leaves the learner as it was
+            self._labels = labels_before
             raise
-        self._native.end_experience()
-        self._labels = known
         return self
 
     def predict(self, images: object) -> list[Hashable]:
@@ -136,6 +147,7 @@ class Learner:
             state=self.state,
             settings=asdict(self.settings),
             widths=str(self.widths),
+            replay_slots=self._replay_slots,
             labels=self._labels,
         )
         write_learner_file(Path(path), content)
@@ -144,12 +156,17 @@ class Learner:
     def load(cls, path: str | Path) -> Learner:
         """A saved learner, exactly as it was. Raises FormatError for a file that is none."""
         content = read_learner_file(Path(path))
+        program = program_from_bytes(content.model, str(path))
         try:
-            learner = cls(program_from_bytes(content.model, str(path)), Settings(**content.settings), content.widths)
+            learner = cls(program, Settings(**content.settings), content.widths, replay_slots=content.replay_slots)
             learner._native.restore(content.state)
-        except (TypeError, ValueError, KeyError) as error:
+            _, learner._labels = index_labels(content.labels, [], learner.settings.classes)
+            known = [learner._native.known(index) for index in range(learner.settings.classes)]
+            expected = [index < len(content.labels) for index in range(learner.settings.classes)]
+            if learner._labels != content.labels or known != expected:
+                raise ValueError("its labels are not those of its state")
+        except (TypeError, ValueError) as error:
             raise FormatError(f"{path} is damaged ({error}): use an earlier copy of it") from error
-        learner._labels = content.labels
         return learner
 
     def _known_logits(self, images: object) -> NDArray[np.int32]:
@@ -157,15 +174,15 @@ class Learner:
             raise ConfigurationError("the learner knows no class yet: call partial_fit first")
         return self._native.logits(as_images(images, self.image_shape))[:, : len(self._labels)]
 
-    def _options(self, replay_slots: int, replay_per_class: int) -> dict[str, object]:
+    def _start(self, replay_slots: int, experience_images: int) -> engine.NativeLearner:
         settings, rule = self.settings, self.settings.rule
-        return {
+        options = {
             "q_bin": self.widths.q_bin,
             "q_nonbin": self.widths.q_nonbin,
             "classes": settings.classes,
             "replay_slots": replay_slots,
-            "replay_per_class": replay_per_class,
-            "experience_patterns": self._experience_images,
+            "replay_per_class": settings.replay_per_class if settings.memory is None else max(replay_slots, 1),
+            "experience_patterns": experience_images,
             "batch_new": settings.batch_new,
             "batch_replayed": settings.batch_replayed if rule.replay else 0,
             "cwr": rule.cwr,
@@ -174,33 +191,29 @@ class Learner:
             "seed": settings.seed,
             "learning_rates": [scale_of(settings.learning_rates[kind]) for kind in PARAMETER_KINDS],
         }
-
-    def _native_learner(self, replay_slots: int, replay_per_class: int) -> engine.NativeLearner:
         try:
-            return engine.NativeLearner(self._image, self._options(replay_slots, replay_per_class))
+            return engine.NativeLearner(self._image, options)
         except ValueError as error:
             raise ConfigurationError(f"the engine refuses these settings: {error}") from error
+        except MemoryError as error:
+            raise CapacityError(f"this machine has too little memory for the learner: {_LOWER}") from error
 
-    def _start(self) -> engine.NativeLearner:
-        return self._native_learner(self._replay_slots, self._replay_per_class)
-
-    def _replay_size(self) -> tuple[int, int]:
-        """Slots of the replay memory, and most of them one class may fill."""
+    def _planned_slots(self) -> int:
+        """Patterns that the replay memory holds: at least one a class where there is a limit of memory."""
         settings = self.settings
         if settings.memory is None:
-            slots = settings.replay_per_class * settings.classes if settings.rule.replay else 0
-            return slots, settings.replay_per_class
+            return settings.replay_per_class * settings.classes if settings.rule.replay else 0
         height, width, channels = self.program.latent_shape
         pattern = (height * width * channels * self.program.latent_bits + 7) // 8 + 2
-        bare = self._native_learner(0, 1).memory()["total"]
+        bare = self._start(0, settings.experience_images).memory()["total"]
         alignment = 128  # of the latents and of the labels
-        slots = (settings.memory - bare - alignment) // pattern
-        if slots < 1 and settings.rule.replay:
+        least = bare + (settings.classes * pattern + alignment if settings.rule.replay else 0)
+        if settings.memory < least:
             raise CapacityError(
-                f"{settings.memory:,} bytes are too few: this learner takes {bare:,} before it replays anything; give at least "
-                f"{bare + 20 * pattern + alignment:,}, or lower batch_new and batch_replayed, experience_images, or cut the model later"
+                f"{settings.memory:,} bytes are too few: this learner takes {bare:,} before it replays anything; "
+                f"give at least {least:,}, or {_LOWER}"
             )
-        return (min(slots, 2**28), min(slots, 2**28)) if settings.rule.replay else (0, 1)
+        return min((settings.memory - bare - alignment) // pattern, 2**28) if settings.rule.replay else 0
 
     def _make_room(self, count: int) -> None:
         """Plans the engine anew, in the same state, for an experience larger than any before."""
@@ -208,10 +221,10 @@ class Learner:
             return
         if self.settings.memory is not None:
             raise CapacityError(
-                f"an experience of {count} images does not fit: the memory limit was planned for {self._experience_images}; "
-                f"pass them in smaller parts, or start with Settings(experience_images={count})"
+                f"an experience of {count} images does not fit: the memory limit was planned for "
+                f"{self._experience_images}; pass them in smaller parts, or start with "
+                f"Settings(experience_images={count})"
             )
-        before = self.state
-        self._experience_images = count
-        self._native = self._start()
-        self._native.restore(before)
+        native = self._start(self._replay_slots, count)
+        native.restore(self.state)
+        self._native, self._experience_images = native, count

@@ -9,9 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-
 Progress = Callable[[int, int, float], None]
-"""Called after each mini-batch with the steps done, the steps of this experience, and the accuracy on the mini-batch before its step."""
+"""Called after each mini-batch: steps done, steps of this experience, accuracy on the mini-batch before its step."""
 
 
 class ContinualLearner(Protocol):
@@ -20,6 +19,10 @@ class ContinualLearner(Protocol):
     @property
     def classes_(self) -> list[Hashable]:
         """Labels seen so far, in the order they were first seen."""
+
+    @property
+    def memory_use(self) -> dict[str, int]:
+        """Bytes by purpose, `replay` (latents, labels, counters) and `total` among them."""
 
     def partial_fit(
         self, images: object, labels: Sequence[Hashable], *, epochs: int = 5, progress: Progress | None = None

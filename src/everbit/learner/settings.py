@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import re
 from dataclasses import dataclass, field, replace
+from typing import SupportsFloat, SupportsIndex
 
 from everbit.compile.operations import PARAMETER_KINDS
 from everbit.errors import ConfigurationError
@@ -34,11 +37,12 @@ DEFAULT_LEARNING_RATES = {"head": 0.05, "binary": 0.01, "norm": 0.01, "bias": 0.
 class Settings:
     """Options of a learner; the defaults are those of V24 where it names them.
 
-    strategy: a key of STRATEGIES. classes: most classes it can ever know. replay_per_class: latents kept of one class at most.
-    memory: bytes the whole learner may take, None for no limit; with a limit the replay memory gets what the rest leaves, shared
-    evenly by the classes. experience_images: with a limit, most images of one experience. batch_new : batch_replayed: patterns of a
-    mini-batch. learning_rates: by kind of parameter. count_replayed: CWR* counts replayed patterns as patterns of the experience.
-    seed: of every shuffle and draw; the same seed gives the same bits.
+    strategy: a key of STRATEGIES. classes: most classes it can ever know. replay_per_class: latents kept of one class
+    at most. memory: bytes the whole learner may take, also as "2MB", None for no limit; with a limit the replay
+    memory gets what the rest leaves, shared evenly by the classes. experience_images: with a limit, most images of
+    one experience. batch_new : batch_replayed: patterns of a mini-batch. learning_rates: by kind of parameter.
+    count_replayed: CWR* counts replayed patterns as patterns of the experience. seed: of every shuffle and draw; the
+    same seed gives the same bits.
     """
 
     strategy: str = "lr"
@@ -63,15 +67,11 @@ class Settings:
             ("batch_replayed", 0, 4096),
             ("seed", 0, 2**64 - 1),
         ):
-            if not least <= getattr(self, name) <= most:
-                raise ConfigurationError(f"{name} is {getattr(self, name)}: choose a number from {least} to {most}")
-        unknown = sorted(set(self.learning_rates) - set(PARAMETER_KINDS))
-        if unknown:
-            raise ConfigurationError(f"no parameter is of kind {unknown[0]!r}: kinds are {', '.join(PARAMETER_KINDS)}")
-        for kind, rate in self.learning_rates.items():
-            if not 0 <= rate < 2.0**20:
-                raise ConfigurationError(f"the learning rate of {kind} is {rate}: choose a number from 0 to 2^20")
-        object.__setattr__(self, "learning_rates", {**DEFAULT_LEARNING_RATES, **self.learning_rates})
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), least, most))
+        object.__setattr__(self, "memory", parse_bytes(self.memory))
+        object.__setattr__(self, "learning_rates", _learning_rates(self.learning_rates))
+        if not isinstance(self.count_replayed, bool):
+            raise ConfigurationError(f"count_replayed is {self.count_replayed!r}: choose True or False")
 
     @property
     def rule(self) -> Strategy:
@@ -83,17 +83,42 @@ class Settings:
         return replace(self, seed=seed)
 
 
+def whole_number(name: str, value: object, least: int, most: int) -> int:
+    """An option as an int. Raises ConfigurationError unless it is a whole number in its range."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex) or not least <= operator.index(value) <= most:
+        raise ConfigurationError(f"{name} is {value!r}: choose a whole number from {least} to {most}")
+    return operator.index(value)
+
+
+def _learning_rates(rates: object) -> dict[str, float]:
+    """The learning rate of every kind of parameter, the default where none is given."""
+    if not isinstance(rates, dict):
+        raise ConfigurationError(f"learning_rates are {rates!r}: give a dict, such as {DEFAULT_LEARNING_RATES}")
+    chosen = dict(DEFAULT_LEARNING_RATES)
+    for kind, rate in rates.items():
+        if kind not in chosen:
+            raise ConfigurationError(f"no parameter is of kind {kind!r}: kinds are {', '.join(PARAMETER_KINDS)}")
+        if not isinstance(rate, SupportsFloat) or not 0 <= float(rate) < 2.0**20:
+            raise ConfigurationError(f"the learning rate of {kind} is {rate!r}: choose a number from 0 to 2^20")
+        chosen[kind] = float(rate)
+    return chosen
+
+
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
 def parse_bytes(memory: str | int | None) -> int | None:
-    """Bytes of "2MB", "512KiB", 2000000 or None. MB are 10^6, MiB 2^20 bytes. Raises ConfigurationError for anything else."""
+    """Bytes of "2MB", "512KiB", 2000000 or None. MB are 10^6, MiB 2^20 bytes.
+
+    Raises ConfigurationError for anything else.
+    """
     if memory is None:
         return None
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]*)\s*", str(memory))
-    if match is None or match[2].upper() not in _UNITS or float(match[1]) <= 0:
+    size = float(match[1]) * _UNITS.get(match[2].upper(), 0) if match else 0.0
+    if not 1 <= size < math.inf:
         raise ConfigurationError(f"memory {memory!r} is no size: write a number with a unit, such as 2MB or 512KiB")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    return int(size)
 
 
 def program_widths(q_f: int, latent: int, widths: Widths | str | None) -> Widths:

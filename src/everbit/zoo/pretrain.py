@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from everbit.data.augment import pad_crop_flip
-from everbit.errors import ConfigurationError
+from everbit.errors import ConfigurationError, FormatError
 from everbit.nn.binary import BinaryConv2d
 from everbit.whole_file import replacing
 from everbit.zoo.checkpoint import load_checkpoint, save_checkpoint
@@ -153,10 +153,15 @@ class Pretraining:
                     f"{self.checkpoint} belongs to another run ({name} {state[name]}, now {ours}): "
                     "use the same options, or another checkpoint path"
                 )
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.schedule.load_state_dict(state["schedule"])
-        self.position = Position(**state["position"])
+        try:
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.schedule.load_state_dict(state["schedule"])
+            self.position = Position(**state["position"])
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise FormatError(
+                f"{self.checkpoint} does not fit this version of everbit: delete it to start anew"
+            ) from error
 
     def epoch_order(self) -> np.ndarray:
         """Indices of all training images in the order of the current epoch."""

@@ -161,15 +161,17 @@ def export_backbone(checkpoint_path: str | Path, out_path: str | Path, drop_head
     return description
 
 
-def pretrained(name: str = "birealnet18") -> nn.Module:
-    """The packaged backbone of that network at half width, without a head (see load_weights).
-
-    Raises ConfigurationError where the package holds none.
-    """
+def packaged_weights(name: str) -> Path:
+    """The packaged backbone file of that network, at half width. Raises ConfigurationError where there is none."""
     path = PACKAGED / f"{name}_half.safetensors"
     if not path.is_file():
         raise ConfigurationError(
             f"the package holds no pretrained {name!r} ({path} does not exist): train one with "
-            f"`everbit pretrain --model {name} --out FILE.safetensors` and load it with load_weights"
+            f"`everbit pretrain --model {name} --out FILE.safetensors` and give that file"
         )
-    return load_weights(path)
+    return path
+
+
+def pretrained(name: str = "birealnet18") -> nn.Module:
+    """The packaged backbone of that network at half width, without a head. Raises as packaged_weights, load_weights."""
+    return load_weights(packaged_weights(name))

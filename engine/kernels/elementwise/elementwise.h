@@ -1,0 +1,63 @@
+// Loops over activations that have no product of matrices in them: affine, add, requantization, sign bits.
+//
+// The rules are those of docs/arithmetic.md, written once in loops.h; that file is compiled once for every instruction set, so that all
+// agree by construction and the compiler's vectors do the work. Sums stay within int32: |q| and |A| of 2^15 and B of 2^29 leave room for
+// the rounding constant.
+#pragma once
+
+#include <cstdint>
+
+namespace everbit {
+
+// y[p][c] = clamp(zero_point + rshift(x[p][c] * A[c] + B[c], s[c])) to the width of y. x, y: pixels x channels of 8 or 16 bits.
+struct AffineCall {
+  const void* x;
+  void* y;
+  int32_t x_bits, y_bits;
+  int32_t pixels, channels;
+  const int16_t* A;
+  const int32_t* B;
+  const uint8_t* s;
+  int32_t zero_point;
+};
+
+// y[i] = clamp(zero_point + rshift(x0[i] * A0 + x1[i] * A1 + B, s)).
+struct AddCall {
+  const void* x0;
+  const void* x1;
+  void* y;
+  int32_t x0_bits, x1_bits, y_bits;
+  int32_t count;
+  int32_t A0, A1, B, s;
+  int32_t zero_point;
+};
+
+// Bit c of a pixel is [x[c] >= threshold[c]]. words: pixels x words_for(channels), written whole; unused bits are 0.
+struct SignCall {
+  const void* x;
+  int32_t x_bits;
+  int32_t pixels, channels;
+  const int32_t* threshold;
+  uint64_t* words;
+};
+
+// y[p][c] = clamp(zero_point + scale(sums[p][c] + offset[c], multiplier[c])), with one multiplier a channel, or one in all. Sums that
+// fit int32 with exponents from -31 to 0, the ordinary case, take the vectors' way; it gives what scale() gives.
+struct RequantizeCall {
+  const int64_t* sums;
+  void* y;
+  int32_t y_bits;
+  int32_t pixels, channels;
+  const int64_t* offset;
+  const int32_t* mantissa;
+  const int8_t* exponent;
+  bool one_multiplier;
+  int32_t zero_point;
+};
+
+void affine_loop(const AffineCall&);
+void add_loop(const AddCall&);
+void sign_loop(const SignCall&);
+void requantize_loop(const RequantizeCall&);
+
+}  // namespace everbit

@@ -1,0 +1,144 @@
+// The loops themselves. Included by one file an instruction set, which defines EVERBIT_ISA_NAME; see elementwise.h.
+#include <cstdint>
+
+#include "../../fixed_point.h"
+#include "elementwise.h"
+
+namespace everbit {
+namespace EVERBIT_ISA_NAME {
+
+// The rounding of rounding_shift32() without a branch, so that a vector may shift each lane by its own amount.
+inline int32_t rounded(int32_t v, int32_t shift) {
+  const int32_t half = (int32_t{1} << shift) >> 1;
+  const int32_t down = (v >> 31) & -static_cast<int32_t>(shift > 0);
+  return (v + half + down) >> shift;
+}
+
+template <typename T>
+inline T clamped(int32_t v) {
+  constexpr int32_t top = (int32_t{1} << (8 * sizeof(T) - 1)) - 1;
+  const int32_t low = v < -top - 1 ? -top - 1 : v;
+  return static_cast<T>(low > top ? top : low);
+}
+
+template <typename X, typename Y>
+void affine_typed(const AffineCall& call) {
+  const X* __restrict x = static_cast<const X*>(call.x);
+  Y* __restrict y = static_cast<Y*>(call.y);
+  const int16_t* __restrict A = call.A;
+  const int32_t* __restrict B = call.B;
+  const uint8_t* __restrict s = call.s;
+  // Copies: a store of bytes may change anything the compiler only knows by reference.
+  const int32_t pixels = call.pixels, channels = call.channels, zero_point = call.zero_point;
+  for (int32_t p = 0; p < pixels; ++p, x += channels, y += channels) {
+    for (int32_t c = 0; c < channels; ++c) y[c] = clamped<Y>(zero_point + rounded(int32_t{x[c]} * A[c] + B[c], s[c]));
+  }
+}
+
+template <typename X0, typename X1, typename Y>
+void add_typed(const AddCall& call) {
+  const X0* __restrict x0 = static_cast<const X0*>(call.x0);
+  const X1* __restrict x1 = static_cast<const X1*>(call.x1);
+  Y* __restrict y = static_cast<Y*>(call.y);
+  const int32_t count = call.count, A0 = call.A0, A1 = call.A1, B = call.B, s = call.s, zero_point = call.zero_point;
+  for (int32_t i = 0; i < count; ++i) y[i] = clamped<Y>(zero_point + rounded(x0[i] * A0 + x1[i] * A1 + B, s));
+}
+
+template <typename X>
+void sign_typed(const SignCall& call) {
+  const X* __restrict x = static_cast<const X*>(call.x);
+  uint64_t* words = call.words;
+  for (int32_t p = 0; p < call.pixels; ++p) {
+    for (int32_t first = 0; first < call.channels; first += 64) {
+      const int32_t count = call.channels - first < 64 ? call.channels - first : 64;
+      uint8_t bit[64] = {};
+      for (int32_t i = 0; i < count; ++i) bit[i] = x[i] >= call.threshold[first + i];
+      // Eight bytes of 0 or 1 to eight bits: the product gathers byte i at bit 56 + i.
+      uint64_t word = 0;
+      for (int32_t i = 0; i < 8; ++i) {
+        uint64_t bytes = 0;
+        for (int32_t k = 0; k < 8; ++k) bytes |= uint64_t{bit[8 * i + k]} << (8 * k);
+        word |= ((bytes * 0x0102040810204080u) >> 56) << (8 * i);
+      }
+      *words++ = word;
+      x += count;
+    }
+  }
+}
+
+template <typename Y>
+inline Y narrowed(int64_t v) {
+  constexpr int64_t top = (int64_t{1} << (8 * sizeof(Y) - 1)) - 1;
+  return static_cast<Y>(v > top ? top : v < -top - 1 ? -top - 1 : v);
+}
+
+// Whether a row's sums fit int32.
+inline bool short_sums(const int64_t* __restrict sums, const int64_t* __restrict offset, int32_t channels) {
+  uint64_t all = 0;
+  for (int32_t c = 0; c < channels; ++c) {
+    const int64_t v = sums[c] + offset[c];
+    all |= static_cast<uint64_t>(v ^ (v >> 63));
+  }
+  return all <= INT32_MAX;
+}
+
+template <typename Y>
+void requantize_typed(const RequantizeCall& call) {
+  const int64_t* __restrict sums = call.sums;
+  Y* __restrict y = static_cast<Y*>(call.y);
+  const int64_t* __restrict offset = call.offset;
+  const int32_t channels = call.channels, zero_point = call.zero_point;
+  const int32_t step = call.one_multiplier ? 0 : 1;
+  bool ordinary = true;
+  for (int32_t c = 0; c < channels; ++c) {
+    const int32_t e = call.exponent[c * step];
+    ordinary = ordinary && e <= 0 && e >= -31;
+  }
+  for (int32_t p = 0; p < call.pixels; ++p, sums += channels, y += channels) {
+    if (!ordinary || !short_sums(sums, offset, channels)) {
+      for (int32_t c = 0; c < channels; ++c) {
+        y[c] = narrowed<Y>(zero_point + int64_t{scale(sums[c] + offset[c], {call.mantissa[c * step], call.exponent[c * step]})});
+      }
+      continue;
+    }
+    for (int32_t c = 0; c < channels; ++c) {
+      const int64_t product = (sums[c] + offset[c]) * call.mantissa[c * step];
+      const int64_t high = (product + (int64_t{1} << 30) + (product >> 63)) >> 31;
+      const int64_t shift = -call.exponent[c * step];
+      const int64_t half = (int64_t{1} << shift) >> 1;
+      y[c] = narrowed<Y>(zero_point + ((high + half + ((high >> 63) & -static_cast<int64_t>(shift > 0))) >> shift));
+    }
+  }
+}
+
+template <typename F>
+void by_bits(int32_t bits, F&& f) {
+  if (bits == 8) {
+    f(int8_t{});
+  } else {
+    f(int16_t{});
+  }
+}
+
+void affine(const AffineCall& call) {
+  by_bits(call.x_bits, [&](auto x) { by_bits(call.y_bits, [&](auto y) { affine_typed<decltype(x), decltype(y)>(call); }); });
+}
+
+void add(const AddCall& call) {
+  by_bits(call.x0_bits, [&](auto x0) {
+    by_bits(call.x1_bits, [&](auto x1) {
+      by_bits(call.y_bits, [&](auto y) { add_typed<decltype(x0), decltype(x1), decltype(y)>(call); });
+    });
+  });
+}
+
+void sign(const SignCall& call) {
+  by_bits(call.x_bits, [&](auto x) { sign_typed<decltype(x)>(call); });
+}
+
+void requantize(const RequantizeCall& call) {
+  by_bits(call.y_bits, [&](auto y) { requantize_typed<decltype(y)>(call); });
+}
+
+}  // namespace EVERBIT_ISA_NAME
+}  // namespace everbit

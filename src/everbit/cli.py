@@ -1,0 +1,91 @@
+"""The command line: `everbit COMMAND`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from everbit.errors import EverbitError
+
+COMMANDS = {
+    "demo": ("everbit.experiments.demo_command", "demo_command"),
+    "experiment": ("everbit.experiments.experiment_command", "experiment_command"),
+    "pretrain": ("everbit.zoo.pretrain_command", "pretrain_command"),
+    "compile": ("everbit.compile.compile_command", "compile_command"),
+}
+"""Module and function of each command; imported when it is asked for, so that one does not pay for the others."""
+
+EXTRAS = {"torch": "train", "matplotlib": "experiments"}
+"""The extra that brings a package which the base install does without."""
+
+
+class Commands(TyperGroup):
+    """Finds commands by name and turns what went wrong in one into a message and an exit code."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module, function = COMMANDS[cmd_name]
+        app = typer.Typer(add_completion=False)
+        app.command(cmd_name)(getattr(import_module(module), function))
+        return typer.main.get_command(app)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _complain("Stopped", "by Ctrl-C; files written so far are whole and stay where they are")
+            raise typer.Exit(130) from None
+        except EverbitError as error:
+            _complain("Error", str(error))
+            raise typer.Exit(1) from error
+        except ModuleNotFoundError as error:
+            extra = EXTRAS.get((error.name or "").partition(".")[0])
+            if extra is None:
+                raise
+            _complain("Error", f'this needs {error.name}, which is not installed: pip install "everbit[{extra}]"')
+            raise typer.Exit(1) from error
+
+
+def _complain(what: str, message: str) -> None:
+    """One message on stderr; a long line is left to the terminal, so that paths can be copied."""
+    from rich.console import Console
+    from rich.text import Text
+
+    text = Text.assemble((f"{what}: ", "bold red"), message)
+    Console(stderr=True, highlight=False).print(text, soft_wrap=True)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from everbit import __version__
+
+        typer.echo(f"everbit {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
+
+
+@app.callback()
+def everbit(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Binary neural networks that keep learning on small devices, in integers."""
+
+
+def main() -> None:
+    """Entry point of the command `everbit`."""
+    app(prog_name="everbit")
+
+
+if __name__ == "__main__":
+    main()

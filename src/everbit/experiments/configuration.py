@@ -1,0 +1,106 @@
+"""What decides the numbers of an experiment, and the names its parts go by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from everbit.compile.program import Program
+from everbit.data.streams import Stream, nc_stream, ni_stream
+from everbit.errors import ConfigurationError
+from everbit.learner.learner import Learner
+from everbit.learner.protocol import ContinualLearner
+from everbit.learner.settings import Settings
+from everbit.quantize.widths import Widths
+
+SCENARIOS: dict[str, Callable[..., Stream]] = {"nc": nc_stream, "ni": ni_stream}
+"""nc: new classes. ni: new instances of the same classes."""
+
+
+@dataclass(frozen=True)
+class LearnerKind:
+    """A strategy, and what computes it: the engine, or PyTorch with latents of a key of FloatLearner's LATENTS."""
+
+    strategy: str
+    float_latent: str | None = None
+
+    def start(self, program: Program, settings: Settings, widths: Widths) -> ContinualLearner:
+        """A new learner. Raises ConfigurationError where the program was compiled for other widths."""
+        if self.float_latent is None:
+            return Learner(program, settings, widths)
+        from everbit.learner.float_learner import FloatLearner
+
+        return FloatLearner(program, settings, latent=self.float_latent)
+
+    def load(self, path: Path) -> ContinualLearner:
+        """A saved learner. Raises FormatError for a file that is none."""
+        if self.float_latent is None:
+            return Learner.load(path)
+        from everbit.learner.float_learner import FloatLearner
+
+        return FloatLearner.load(path)
+
+
+LEARNERS = {
+    "naive": LearnerKind("naive"),
+    "cwr": LearnerKind("cwr"),
+    "lr": LearnerKind("lr"),
+    "float": LearnerKind("lr", float_latent="program"),
+    "float_latents": LearnerKind("lr", float_latent="float"),
+}
+"""naive, cwr, lr: by the engine. float: lr in float32 with the same latents. float_latents: with float32 ones too."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One experiment but for its seeds; what is None follows the data set, or takes all images.
+
+    scenario: a key of SCENARIOS. learner: a key of LEARNERS. model: a path of an .everbit file or a name of the zoo;
+    cut, width: of a network of the zoo. images_per_class, test_images_per_class: at most, of the training images of the
+    whole stream and of the test images. augment: crop and flip each training image once, as it arrives.
+    learning_rates: by kind of parameter, those that differ from the defaults.
+    """
+
+    scenario: str
+    data: str
+    model: str
+    learner: str = "lr"
+    bits: Widths = field(default_factory=Widths)
+    cut: str | None = None
+    width: float = 0.5
+    images_per_class: int | None = None
+    test_images_per_class: int | None = None
+    experiences: int | None = None
+    epochs: int = 5
+    replay_per_class: int = 30
+    count_replayed: bool = True
+    learning_rates: dict[str, float] = field(default_factory=dict)
+    augment: bool = False
+
+    def __post_init__(self) -> None:
+        for name, table in (("scenario", SCENARIOS), ("learner", LEARNERS)):
+            if getattr(self, name) not in table:
+                raise ConfigurationError(f"unknown {name} {getattr(self, name)!r}: choose one of {', '.join(table)}")
+        for name in ("epochs", "images_per_class", "test_images_per_class", "experiences"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise ConfigurationError(f"{name} is {number}: choose 1 or more")
+        self.settings(1, 1, 0)
+
+    @property
+    def kind(self) -> LearnerKind:
+        """What learns."""
+        return LEARNERS[self.learner]
+
+    def settings(self, classes: int, experience_images: int, seed: int) -> Settings:
+        """The learner's options for a stream of so many classes and images in its largest experience."""
+        return Settings(
+            strategy=self.kind.strategy,
+            classes=classes,
+            replay_per_class=self.replay_per_class,
+            experience_images=experience_images,
+            learning_rates=self.learning_rates,
+            count_replayed=self.count_replayed,
+            seed=seed,
+        )

@@ -1,0 +1,199 @@
+"""One experiment: a data set learned as a stream for each seed, all accuracies on one fixed test set (METHOD 1.5)."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everbit import __version__
+from everbit.data.augment import pad_crop_flip
+from everbit.data.datasets import Dataset
+from everbit.data.permutation import seeded_permutation
+from everbit.data.streams import Experience, Stream
+from everbit.errors import ConfigurationError, DataError
+from everbit.experiments.configuration import SCENARIOS, Configuration
+from everbit.experiments.metrics import (
+    accuracy_after,
+    average_accuracy,
+    backward_transfer,
+    forgetting,
+    group_accuracies,
+)
+from everbit.experiments.models import ModelSource
+from everbit.experiments.run_cache import RunCache, RunProgress
+from everbit.learner.protocol import ContinualLearner
+
+Watcher = Callable[[int, int, int, float, list[float]], None]
+"""Called as a run goes on: seed, index of the experience, experiences in all, fraction of the experience that is done,
+accuracies on the whole test set so far."""
+
+
+def run_experiment(
+    configuration: Configuration,
+    dataset: Dataset,
+    source: ModelSource,
+    seeds: int,
+    cache: Path,
+    watcher: Watcher | None = None,
+) -> dict[str, Any]:
+    """The result of an experiment with the class orders 0 .. seeds - 1, as the JSON of `everbit experiment`.
+
+    cache: an existing folder; finished runs found in it are taken over, unfinished ones go on. Raises
+    ConfigurationError, DataError or CompileError for what cannot be run.
+    """
+    if seeds < 1:
+        raise ConfigurationError(f"seeds is {seeds}: choose 1 or more")
+    data = _limited(_fitted(dataset, source.input_shape), configuration.test_images_per_class)
+    if configuration.augment and not data.pad_crop_flip:
+        raise ConfigurationError(f"images of {data.name} must not be flipped: leave augmentation out")
+    runs = [_run(configuration, data, source, seed, cache, watcher) for seed in range(seeds)]
+    finals = np.array([run["final_accuracy"] for run in runs])
+    return {
+        "configuration": {**asdict(configuration), "bits": str(configuration.bits), "version": __version__},
+        "runs": runs,
+        "mean_final_accuracy": float(finals.mean()),
+        "std_final_accuracy": float(finals.std(ddof=1)) if seeds > 1 else 0.0,
+    }
+
+
+def _fitted(dataset: Dataset, shape: tuple[int, int, int]) -> Dataset:
+    """The data set with images of a model's input shape: resized, and gray ones with three equal channels."""
+    height, width, channels = shape
+    if dataset.train_images.shape[1:3] != (height, width):
+        dataset = dataset.resized(height, width)
+    found = dataset.train_images.shape[3]
+    if found == 1 < channels:
+        train, test = (np.repeat(images, channels, axis=3) for images in (dataset.train_images, dataset.test_images))
+        return replace(dataset, train_images=train, test_images=test)
+    if found != channels:
+        raise DataError(
+            f"images of {dataset.name} have {found} channels, the model takes {channels}: use another model"
+        )
+    return dataset
+
+
+def _limited(dataset: Dataset, test_images_per_class: int | None) -> Dataset:
+    """The data set with at most so many test images of each class, the same ones for every seed."""
+    if test_images_per_class is None:
+        return dataset
+    kept = []
+    for label in range(len(dataset.class_names)):
+        indices = np.flatnonzero(dataset.test_labels == label)
+        kept.append(indices[seeded_permutation(len(indices), 0, label)[:test_images_per_class]])
+    chosen = np.sort(np.concatenate(kept))
+    return replace(dataset, test_images=dataset.test_images[chosen], test_labels=dataset.test_labels[chosen])
+
+
+def _run(
+    configuration: Configuration,
+    dataset: Dataset,
+    source: ModelSource,
+    seed: int,
+    folder: Path,
+    watcher: Watcher | None,
+) -> dict[str, Any]:
+    """One class order: from the cache, or learned from where it got to."""
+    stream = SCENARIOS[configuration.scenario](dataset, configuration.experiences, seed, configuration.images_per_class)
+    identity = {
+        "configuration": {
+            **asdict(configuration),
+            "bits": str(configuration.bits),
+            "model": Path(configuration.model).name,
+        },
+        "seed": seed,
+        "model_digest": source.digest,
+        "stream_digest": _stream_digest(stream),
+    }
+    cache = RunCache(folder, identity)
+    run = cache.result()
+    if run is None:
+        run = _learn(configuration, stream, source, seed, cache, watcher)
+        cache.finish(run)
+    return run
+
+
+def _learn(
+    configuration: Configuration,
+    stream: Stream,
+    source: ModelSource,
+    seed: int,
+    cache: RunCache,
+    watcher: Watcher | None,
+) -> dict[str, Any]:
+    """Learns what is left of the stream, keeping the learner after every experience."""
+    started = time.perf_counter()
+    experiences = stream.train_stream
+    groups = _test_groups(configuration.scenario, stream)
+    sizes = [int(np.isin(stream.test_labels, group).sum()) for group in groups]
+    matrix: list[list[float]] = []
+    found = cache.progress()
+    if found is None:
+        learner = _new_learner(configuration, stream, source, seed)
+    else:
+        progress, file = found
+        learner, matrix = configuration.kind.load(file), progress.accuracy_matrix
+        started -= progress.seconds
+    for experience in experiences[len(matrix) :]:
+        so_far = accuracy_after(matrix, sizes).tolist() if matrix else []
+
+        def report(
+            step: int, steps: int, right: float, index: int = experience.index, so_far: list[float] = so_far
+        ) -> None:
+            if watcher is not None:
+                watcher(seed, index, len(experiences), step / steps, so_far)
+
+        images = _augmented(experience, seed) if configuration.augment else experience.images
+        learner.partial_fit(images, experience.labels.tolist(), epochs=configuration.epochs, progress=report)
+        predicted = np.array(learner.predict(stream.test_images), np.int64)
+        matrix.append(group_accuracies(predicted, stream.test_labels, groups).tolist())
+        cache.save_progress(RunProgress(matrix, time.perf_counter() - started), learner)
+    after = accuracy_after(matrix, sizes)
+    return {
+        "seed": seed,
+        "final_accuracy": float(after[-1]),
+        "accuracy_after": after.tolist(),
+        "average_accuracy": average_accuracy(matrix),
+        "forgetting": forgetting(matrix),
+        "backward_transfer": backward_transfer(matrix),
+        "accuracy_matrix": matrix,
+        "replay_bytes": learner.memory_use["replay"],
+        "learner_bytes": learner.memory_use["total"],
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def _new_learner(configuration: Configuration, stream: Stream, source: ModelSource, seed: int) -> ContinualLearner:
+    program = source.program(stream.train_stream[0].images)
+    largest = max(len(experience.images) for experience in stream.train_stream)
+    settings = configuration.settings(len(stream.class_names), largest, seed)
+    return configuration.kind.start(program, settings, configuration.bits)
+
+
+def _test_groups(scenario: str, stream: Stream) -> Sequence[tuple[int, ...]]:
+    """The classes of each column of the accuracy matrix (everbit.experiments.metrics)."""
+    if scenario == "nc":
+        return [experience.classes for experience in stream.train_stream]
+    return [tuple(range(len(stream.class_names)))] * len(stream.train_stream)
+
+
+def _augmented(experience: Experience, seed: int) -> NDArray[np.uint8]:
+    sequence = np.random.SeedSequence(seed, spawn_key=(experience.index,))
+    return pad_crop_flip(experience.images, np.random.default_rng(sequence))
+
+
+def _stream_digest(stream: Stream) -> str:
+    """Digest of all images and labels, and of their order."""
+    digest = hashlib.sha256()
+    for part in stream.train_stream:
+        digest.update(np.ascontiguousarray(part.images).data)
+        digest.update(np.ascontiguousarray(part.labels).data)
+    digest.update(np.ascontiguousarray(stream.test_images).data)
+    digest.update(np.ascontiguousarray(stream.test_labels).data)
+    return digest.hexdigest()

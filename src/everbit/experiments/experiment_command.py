@@ -1,0 +1,103 @@
+"""The command `everbit experiment`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def parse_learning_rates(pairs: list[str]) -> dict[str, float]:
+    """{"head": 0.05} of ["head=0.05"]. Raises ConfigurationError for anything else."""
+    from everbit.errors import ConfigurationError
+
+    rates = {}
+    for pair in pairs:
+        kind, _, value = pair.partition("=")
+        try:
+            rates[kind] = float(value)
+        except ValueError:
+            raise ConfigurationError(f"learning rate {pair!r} is not KIND=VALUE: write for example head=0.05") from None
+    return rates
+
+
+def experiment_command(
+    scenario: Annotated[str, typer.Argument(help="nc (new classes) or ni (new instances).")],
+    data: Annotated[str, typer.Option(help="Data set: cifar10, cifar100, gtsrb, coil, ...")] = "cifar10",
+    root: Annotated[Path | None, typer.Option(help="Folder of the data set's file.")] = None,
+    model: Annotated[str, typer.Option(help="A network of the zoo, or the path of an .everbit file.")] = "birealnet18",
+    weights: Annotated[Path | None, typer.Option(help="Backbone file for the network, not the package's.")] = None,
+    width: Annotated[float, typer.Option(help="Multiplier of the network's filters.")] = 0.5,
+    cut: Annotated[str | None, typer.Option(help="Module whose output is the latent; by default the usual.")] = None,
+    bits: Annotated[str, typer.Option(help="Bit widths F,BIN,NONBIN,LATENT.")] = "8,16,16,1",
+    learner: Annotated[str, typer.Option(help="naive, cwr, lr, float or float_latents.")] = "lr",
+    seeds: Annotated[int, typer.Option(min=1, help="Class orders: seeds 0 to N - 1.")] = 3,
+    images_per_class: Annotated[int | None, typer.Option(min=1, help="At most, for training; default all.")] = None,
+    test_images_per_class: Annotated[int | None, typer.Option(min=1, help="At most, for a quick look.")] = None,
+    experiences: Annotated[int | None, typer.Option(min=1, help="Number of experiences; default the usual.")] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the images of an experience.")] = 5,
+    replay_per_class: Annotated[int, typer.Option(min=1, help="Latents kept of a class.")] = 30,
+    count_replayed: Annotated[
+        bool, typer.Option("--count-replayed/--count-new", help="Whether CWR* counts replayed patterns.")
+    ] = True,
+    learning_rate: Annotated[
+        list[str] | None, typer.Option(help="KIND=VALUE; kinds: head, binary, norm, bias, weight. May be repeated.")
+    ] = None,
+    augment: Annotated[
+        bool, typer.Option("--augment/--no-augment", help="Crop and flip each training image once, as it arrives.")
+    ] = False,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the result here, not to the terminal.")
+    ] = None,
+    cache: Annotated[Path, typer.Option(help="Folder of finished and unfinished runs.")] = Path("out/experiments"),
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+) -> None:
+    """Learn a data set as a stream of experiences and report the accuracies, for several class orders.
+
+    Every run is kept in the cache after each experience: the same command goes on where a killed one stopped, and takes
+    finished runs from there.
+    """
+    from rich.console import Console
+
+    from everbit.data.datasets import load
+    from everbit.experiments.configuration import Configuration
+    from everbit.experiments.experiment import run_experiment
+    from everbit.experiments.experiment_progress import shown_progress
+    from everbit.experiments.experiment_table import experiment_table
+    from everbit.experiments.models import model_source
+    from everbit.experiments.output_folder import writable_folder
+    from everbit.quantize.widths import Widths
+    from everbit.whole_file import replacing
+
+    configuration = Configuration(
+        scenario=scenario,
+        data=data,
+        model=model,
+        learner=learner,
+        bits=Widths.parse(bits),
+        cut=cut,
+        width=width,
+        images_per_class=images_per_class,
+        test_images_per_class=test_images_per_class,
+        experiences=experiences,
+        epochs=epochs,
+        replay_per_class=replay_per_class,
+        count_replayed=count_replayed,
+        learning_rates=parse_learning_rates(learning_rate or []),
+        augment=augment,
+    )
+    if json_file is not None:
+        writable_folder(json_file.parent, [json_file.name])
+    source = model_source(model, configuration.bits, cut=cut, width=width, weights=weights)
+    folder = writable_folder(cache, [])
+    console = Console(stderr=True, quiet=quiet)
+    with shown_progress(console, seeds) as watcher:
+        result = run_experiment(configuration, load(data, root), source, seeds, folder, watcher)
+    if json_file is None:
+        Console().print(experiment_table(result))
+        return
+    with replacing(json_file) as partial:
+        partial.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    console.print(f"{json_file} written", highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,109 @@
+"""Where an experiment's program comes from: a compiled file, or a network of the zoo compiled for each stream."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everbit.compile.program import Program
+from everbit.errors import ConfigurationError, FormatError
+from everbit.formats.model_file import program_from_bytes
+from everbit.quantize.widths import Widths
+from everbit.zoo.cuts import DEFAULT_CUTS
+
+if TYPE_CHECKING:
+    from torch import nn
+
+ZOO_INPUT_SHAPE = (32, 32, 3)
+"""Height, width, channels of the images that the zoo's networks are trained on."""
+
+CALIBRATION_IMAGES = 1024
+"""Most images a program is calibrated on."""
+
+
+class ModelSource(Protocol):
+    """Gives the program that a stream is learned with."""
+
+    @property
+    def digest(self) -> str:
+        """Changes with anything that changes the program."""
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """Height, width, channels of the images it takes."""
+
+    def program(self, images: NDArray[np.uint8]) -> Program:
+        """The program, calibrated where it is not yet on images uint8 [N, H, W, C] of the first experience."""
+
+
+class CompiledModel:
+    """An .everbit file, used as it is."""
+
+    def __init__(self, path: Path) -> None:
+        content = _read(path)
+        self.digest = hashlib.sha256(content).hexdigest()
+        self._program = program_from_bytes(content, str(path))
+        self.input_shape = self._program.input_shape
+
+    def program(self, images: NDArray[np.uint8]) -> Program:
+        return self._program
+
+
+@dataclass(frozen=True)
+class ZooModel:
+    """A pretrained network of the zoo, compiled for the first experience of each stream (METHOD 1.5)."""
+
+    network: nn.Module
+    digest: str
+    cut: str
+    widths: Widths
+    input_shape: tuple[int, int, int] = ZOO_INPUT_SHAPE
+
+    def program(self, images: NDArray[np.uint8]) -> Program:
+        from everbit.compile.compiler import compile_program
+
+        return compile_program(self.network, images[:CALIBRATION_IMAGES], cut=self.cut, widths=self.widths)
+
+
+def model_source(
+    model: str, widths: Widths, *, cut: str | None = None, width: float = 0.5, weights: Path | None = None
+) -> ModelSource:
+    """The source of a model: the path of an .everbit file, or a network of the zoo by its name.
+
+    widths, cut, width, weights: of a network of the zoo; weights is a backbone file, without it the package's is taken.
+    Raises ConfigurationError for an unknown model or options that do not fit it, FormatError for a bad file.
+    """
+    if model in DEFAULT_CUTS:
+        return _zoo_model(model, widths, cut or DEFAULT_CUTS[model], width, weights)
+    if not Path(model).is_file():
+        names = ", ".join(DEFAULT_CUTS)
+        raise ConfigurationError(f"unknown model {model!r}: give the path of an .everbit file, or one of {names}")
+    if cut is not None or weights is not None:
+        raise ConfigurationError(f"{model} is compiled, with its weights and its cut: leave --cut and --weights out")
+    return CompiledModel(Path(model))
+
+
+def _zoo_model(name: str, widths: Widths, cut: str, width: float, weights: Path | None) -> ZooModel:
+    from everbit.zoo.weights import load_weights, packaged_weights, read_description
+
+    path = weights or packaged_weights(name)
+    description, _ = read_description(path)
+    if (description.architecture, description.width) != (name, width):
+        raise ConfigurationError(
+            f"{path} holds {description.architecture} at width {description.width:g}, not {name} at {width:g}: "
+            "give other --weights, or the --model and --width of these"
+        )
+    digest = hashlib.sha256(_read(path) + cut.encode()).hexdigest()
+    return ZooModel(load_weights(path), digest, cut, widths)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FormatError(f"cannot read {path} ({error.strerror}): check the path") from error

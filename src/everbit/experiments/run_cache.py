@@ -1,0 +1,96 @@
+"""Runs of experiments kept on disk: finished ones, and how far an unfinished one got.
+
+A run is known by a digest of all that decides its numbers. `DIGEST.json` is a finished run; of an unfinished one,
+`DIGEST.partial.json` tells the experiences done and `DIGEST.N.learner` is the learner after the first N. Every file is
+written whole or not at all, the learner before the file that speaks of it, so a kill at any moment loses one experience
+at most.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import everbit
+from everbit import _engine
+from everbit.errors import FormatError
+from everbit.learner.protocol import ContinualLearner
+from everbit.whole_file import replacing
+
+_DECISIVE = ("compile", "data", "learner", "nn", "quantize")
+
+
+@cache
+def code_digest() -> str:
+    """Digest of the version, the engine and the modules behind an experiment: other code may give other numbers."""
+    digest = hashlib.sha256(everbit.__version__.encode())
+    root = Path(everbit.__file__).parent
+    sources = sorted(path for package in _DECISIVE for path in (root / package).glob("*.py"))
+    for path in (Path(_engine.__file__), root / "experiments" / "experiment.py", *sources):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """What is known of an unfinished run: accuracies on the groups after each experience, and the seconds it took."""
+
+    accuracy_matrix: list[list[float]]
+    seconds: float
+
+
+class RunCache:
+    """The files of one run in a folder. identity: all that decides the run's numbers, as JSON."""
+
+    def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
+        text = json.dumps({**identity, "code": code_digest()}, sort_keys=True)
+        self._folder, self._identity = folder, json.loads(text)
+        self._name = hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def result(self) -> dict[str, Any] | None:
+        """The finished run, None where it is not finished."""
+        content = _json(self._folder / f"{self._name}.json")
+        return None if content is None else content["run"]
+
+    def progress(self) -> tuple[RunProgress, Path] | None:
+        """How far the run got and the learner's file, None where it has not finished an experience."""
+        content = _json(self._folder / f"{self._name}.partial.json")
+        if content is None:
+            return None
+        progress = RunProgress(**content["progress"])
+        return progress, self._learner_file(len(progress.accuracy_matrix))
+
+    def save_progress(self, progress: RunProgress, learner: ContinualLearner) -> None:
+        """Keeps an unfinished run after an experience."""
+        done = len(progress.accuracy_matrix)
+        learner.save(self._learner_file(done))
+        self._write(f"{self._name}.partial.json", {"progress": asdict(progress)})
+        self._learner_file(done - 1).unlink(missing_ok=True)
+
+    def finish(self, run: dict[str, Any]) -> None:
+        """Keeps the finished run and forgets how it came to be."""
+        self._write(f"{self._name}.json", {"run": run})
+        for path in self._folder.glob(f"{self._name}.*"):
+            if path.name != f"{self._name}.json":
+                path.unlink()
+
+    def _learner_file(self, done: int) -> Path:
+        return self._folder / f"{self._name}.{done}.learner"
+
+    def _write(self, name: str, content: dict[str, Any]) -> None:
+        with replacing(self._folder / name) as partial:
+            partial.write_text(json.dumps({"identity": self._identity, **content}, indent=1), encoding="utf-8")
+
+
+def _json(path: Path) -> Any:
+    """The content of a file, None where there is no such file. Raises FormatError where it is damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{path} is damaged ({error}): delete it, and the run starts over") from error

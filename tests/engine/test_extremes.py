@@ -1,0 +1,226 @@
+"""Accumulators at their stated bounds: all +1 or -1, the most negative values, K and the places of a mini-batch at the limit.
+
+Expected values are closed forms, or int64 NumPy of the rule in docs/arithmetic.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from everbit import engine
+from everbit.compile.image import pack_binary_weights, program_image
+from everbit.compile.operations import PARAMETER_KINDS
+from everbit.compile.program import Parameter, Program
+from reference.fixed_point import Gradient, Scale, multiply, quantize, reciprocal, sats, scale
+from reference.program_builder import ProgramBuilder
+from reference.transparent_program import transparent_program
+
+K_MOST = 32767
+PLACES_MOST = 65536
+RATE = Scale(2**30, -14)  # 2^-15: of a sum of 65536 terms a step of a few units
+
+
+def build(program: Program, batch: int, q_nonbin: int = 16, q_bin: int = 16) -> engine.Network:
+    options = {"q_bin": q_bin, "q_nonbin": q_nonbin, "classes": 2, "cwr": True}
+    return engine.Network(program_image(program), batch, options | {"learning_rates": [tuple(RATE)] * len(PARAMETER_KINDS)})
+
+
+def sign_convolution(
+    signs: NDArray[np.int64], height: int, width: int, padding: int = 0, pad_value: int = 0, body: bool = False
+) -> Program:
+    """image -> latent of 8 bits [-> rprelu] -> sign (pixel >= 128) -> binary convolution of weights [out, kh, kw, in]."""
+    out, kernel_height, kernel_width, channels = signs.shape
+    program = transparent_program(height, width, channels, body)
+    builder = ProgramBuilder(np.random.default_rng(0), 16)
+    builder.tensors, builder.layers = list(program.tensors), list(program.layers)
+    builder.deviations = [1.0] * len(builder.tensors)
+    source = builder.sign(len(builder.tensors) - 1, learnable=True)
+    shape = height + 2 * padding - kernel_height + 1, width + 2 * padding - kernel_width + 1, out
+    target = builder._tensor(replace(builder.tensors[source], height=shape[0], width=shape[1], channels=out, bits=16), 1.0)
+    attributes = {"kernel_height": kernel_height, "kernel_width": kernel_width, "stride": 1, "padding": padding}
+    builder._layer(
+        "binary_convolution",
+        (source,),
+        target,
+        attributes | {"pad_value": pad_value},
+        {"bits": pack_binary_weights((signs > 0).reshape(out, -1, channels))},
+        {"weight": Parameter(np.array([2**30], np.int32), 0)},
+    )
+    return builder.finish()
+
+
+def pixels(signs: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Images whose signs are given: 255 for +1, 0 for -1."""
+    return np.where(signs > 0, 255, 0).astype(np.uint8)
+
+
+def values(network: engine.Network, program: Program, index: int, batch: int) -> NDArray[np.int64]:
+    tensor = program.tensors[index]
+    raw = np.frombuffer(network.activation(index, batch), f"<i{tensor.bits // 8}")
+    return raw.reshape(batch, tensor.height, tensor.width, tensor.channels).astype(np.int64)
+
+
+@pytest.mark.parametrize("shape", [(7, 31, 151), (3, 3, 3640), (1, 1, 16384), (1, 2, 16383)], ids=str)
+def test_a_binary_convolution_of_the_most_terms(shape: tuple[int, int, int], isa: str) -> None:
+    terms = int(np.prod(shape))
+    assert terms <= K_MOST
+    rng = np.random.default_rng(terms)
+    weights = np.stack([np.ones(shape), -np.ones(shape), *rng.choice([-1, 1], (8, *shape))]).astype(np.int64)
+    images = np.stack([np.ones(shape), -np.ones(shape), rng.choice([-1, 1], shape)]).astype(np.int64)
+    program = sign_convolution(weights, *shape[:2])
+    network = build(program, len(images))
+    network.forward(network.encode(pixels(images)))
+    found = values(network, program, program.layers[-1].output, len(images)).reshape(len(images), len(weights))
+    np.testing.assert_array_equal(found, images.reshape(len(images), -1) @ weights.reshape(len(weights), -1).T)
+    assert found[0, 0] == terms
+    assert found[0, 1] == -terms
+
+
+@pytest.mark.parametrize("pad_value", [0, 1])
+def test_borders_at_the_most_terms(pad_value: int, isa: str) -> None:
+    """Intermediate sums of the zero padding's correction stay inside int16."""
+    weights = np.stack([np.full((3, 3, 3640), sign) for sign in (1, -1)]).astype(np.int64)
+    image = np.full((1, 2, 2, 3640), -1, np.int64)
+    program = sign_convolution(weights, 2, 2, padding=1, pad_value=pad_value)
+    network = build(program, 1)
+    network.forward(network.encode(pixels(image)))
+    inside, outside = 4 * 3640, 5 * 3640 * pad_value
+    expected = np.broadcast_to(np.array([outside - inside, inside - outside]), (1, 2, 2, 2))
+    np.testing.assert_array_equal(values(network, program, program.layers[-1].output, 1), expected)
+
+
+def program_without_more_terms(kind: str) -> Program:
+    shape = (3, 3, 3641) if kind == "input" else (3, 3, 1)
+    return sign_convolution(np.ones((3641 if kind == "output" else 1, *shape), np.int64), 3, 3)
+
+
+@pytest.mark.parametrize("kind", ["input", "output"])
+def test_one_term_too_many_is_refused(kind: str) -> None:
+    with pytest.raises(ValueError, match="32767 terms"):
+        engine.check_program(program_image(program_without_more_terms(kind)))
+
+
+@pytest.mark.parametrize("q_nonbin", [16, 32])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_input_gradient_of_the_most_terms(sign: int, q_nonbin: int, isa: str) -> None:
+    """All gradients at the end of their range, all weights alike: 9 taps x 3640 channels meet in the middle pixel."""
+    top = 2 ** (q_nonbin - 1) - 1
+    weights = np.full((3640, 3, 3, 1), sign, np.int64)
+    program = sign_convolution(weights, 3, 3, padding=1, body=True)
+    network = build(program, 1, q_nonbin)
+    network.forward(network.encode(np.full((1, 3, 3, 1), 128, np.uint8)))
+    network.backward(np.full(9 * 3640, -top, np.int64), 0)
+    taps = np.array([[4, 6, 4], [6, 9, 6], [4, 6, 4]])
+    expected = quantize(-sign * top * 3640 * taps.ravel(), 0, q_nonbin)
+    found = network.gradient(program.layers[-1].inputs[0])
+    assert found is not None
+    np.testing.assert_array_equal(found[0], expected.values)
+    assert found[1] == expected.exponent
+
+
+@pytest.mark.parametrize("q_nonbin", [16, 32])
+@pytest.mark.parametrize(("side", "batch"), [(64, 16), (255, 1)])
+def test_the_weight_gradient_of_the_most_places(side: int, batch: int, q_nonbin: int, isa: str) -> None:
+    """All activations and all gradients alike at every place of the mini-batch; 65536 places, and an odd number of them."""
+    places, top = side * side * batch, 2 ** (q_nonbin - 1) - 1
+    assert places <= PLACES_MOST
+    program = sign_convolution(np.array([1, -1]).reshape(2, 1, 1, 1), side, side) if side < 128 else None
+    program = program or sign_convolution(np.array([1]).reshape(1, 1, 1, 1), side, side)
+    channels = program.tensors[program.layers[-1].output].channels
+    network = build(program, batch, q_nonbin)
+    network.forward(network.encode(np.full((batch, side, side, 1), 255, np.uint8)))
+    gradient = np.broadcast_to(np.array([-top, top])[:channels], (places, channels))
+    network.backward(gradient.ravel().astype(np.int64), 1 - q_nonbin)
+    step = multiply(RATE, reciprocal(batch)).times_power(1 - q_nonbin + 15)
+    start = np.array([2**14, -(2**14)])[:channels]
+    expected = sats(start - scale(np.array([-top, top])[:channels] * places, step), 16)
+    assert (expected != start).all()
+    np.testing.assert_array_equal(network.parameter(0), expected)
+
+
+def test_one_place_too_many_is_refused() -> None:
+    program = sign_convolution(np.ones((1, 1, 1, 1), np.int64), 64, 64)
+    build(program, 16)
+    with pytest.raises(ValueError, match="too large for exact sums"):
+        build(program, 17)
+
+
+def test_a_convolution_of_the_most_negative_values(isa: str) -> None:
+    """-2^15 times -2^7, 8192 times in each sum: more than int32 holds, and 512 of them in a lane are one too many."""
+    channels = 8192
+    builder = ProgramBuilder(np.random.default_rng(0), 16)
+    image = builder.input(1, 1, channels)
+    constants = {"A": np.full(channels, -(2**15), np.int16), "B": np.zeros(channels, np.int32)}
+    lowest = builder._tensor(replace(builder.tensors[image]), 1.0)
+    builder._layer("affine", (image,), lowest, arrays=constants | {"s": np.zeros(channels, np.uint8)})
+    weight = np.full((3, 1, 1, channels), -128, np.int8)
+    weight[1] = 127
+    weight[2, ..., ::2] = 0
+    output = builder._tensor(replace(builder.tensors[image], channels=3), 1.0)
+    arrays: dict[str, NDArray[np.generic]] = {
+        "weight": weight,
+        "bias": np.zeros(3, np.int32),
+        "multiplier_mantissa": np.full(3, 2**30, np.int32),
+        "multiplier_exponent": np.full(3, -20, np.int8),
+    }
+    attributes = {"kernel_height": 1, "kernel_width": 1, "stride": 1, "padding": 0, "input_mantissa": 0, "input_exponent": 0}
+    builder._layer("convolution", (lowest,), output, attributes, arrays)
+    builder.latent(output, 8)
+    program = builder.finish()
+    network = build(program, 1)
+    network.encode(np.full((1, 1, 1, channels), 255, np.uint8))
+    assert (values(network, program, lowest, 1) == -(2**15)).all()
+    sums = np.array([2**15 * 128 * channels, -(2**15) * 127 * channels, 2**15 * 128 * channels // 2])
+    expected = np.clip(scale(sums, Scale(2**30, -20)), -(2**15), 2**15 - 1)
+    np.testing.assert_array_equal(values(network, program, output, 1).ravel(), expected)
+
+
+@pytest.mark.parametrize("q_nonbin", [16, 32])
+def test_the_gradients_of_a_convolution_of_the_most_places(q_nonbin: int, isa: str) -> None:
+    """Activations 65535 steps from their zero point at 65536 places."""
+    side, batch, top = 64, 16, 2 ** (q_nonbin - 1) - 1
+    builder = ProgramBuilder(np.random.default_rng(0), 16)
+    image = builder.input(side, side, 1)
+    constants = {"A": np.full(1, 2**15 - 1, np.int16), "B": np.zeros(1, np.int32), "s": np.zeros(1, np.uint8)}
+    highest = builder._tensor(replace(builder.tensors[image], zero_point=-(2**15)), 1.0)
+    builder._layer("affine", (image,), highest, arrays=constants)
+    source = builder.latent(highest, 1)
+    builder.layers[-1].arrays["high"][:] = 2**15 - 1
+    builder.layers[-1].arrays["threshold"][:] = 0
+    builder.learnable_convolution(source, 1)
+    layer = builder.layers[-1]
+    layer.attributes.update(input_mantissa=2**30, input_exponent=-15)  # a factor of 2^-16
+    program = builder.finish()
+    network = build(program, batch, q_nonbin)
+    network.forward(network.encode(np.full((batch, side, side, 1), 255, np.uint8)))
+    before = network.parameter(0)
+    assert before is not None
+    network.backward(np.full(side * side * batch, -top, np.int64), 1 - q_nonbin)
+    step = multiply(multiply(RATE, reciprocal(batch)), Scale(2**30, -15))
+    power = 1 - q_nonbin - layer.parameters["weight"].range_exponent + q_nonbin - 1
+    expected = sats(before - scale(np.array([-top * 65535 * side * side * batch]), step.times_power(power)), q_nonbin)
+    assert (expected != before).all()
+    np.testing.assert_array_equal(network.parameter(0), expected)
+
+
+def test_gradients_that_meet_at_the_ends_of_their_range(isa: str) -> None:
+    """Two gradients of -(2^15 - 1) meet in one tensor: their sum needs one bit more."""
+    builder = ProgramBuilder(np.random.default_rng(0), 8)
+    image = builder.input(1, 1, 65)
+    source = builder.rprelu(builder.latent(builder.frozen_convolution(image, 65, 1, 1, 0), 8), False, False)
+    builder.add(source, source)
+    program = builder.finish()
+    network = build(program, 2)
+    network.forward(network.encode(np.zeros((2, 1, 1, 65), np.uint8)))
+    top = 2**15 - 1
+    network.backward(np.full(2 * 65, -top, np.int64), 0)
+    met = quantize(np.full(2 * 65, -2 * top, np.int64), 0, 16)
+    assert met == Gradient(met.values, 1)
+    found = network.gradient(source)
+    assert found is not None
+    np.testing.assert_array_equal(found[0], met.values)
+    assert found[1] == 1

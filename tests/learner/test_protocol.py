@@ -1,0 +1,214 @@
+"""What every learner must do, whatever computes it: the shared invariants, run over each implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from everbit.compile.program import Program
+from everbit.errors import ConfigurationError, ImageError, LabelError, OutputError
+from everbit.learner.float_learner import FloatLearner
+from everbit.learner.learner import Learner
+from everbit.learner.settings import Settings
+from reference.random_program import random_images, random_program
+
+LEARNERS: dict[str, type[Learner] | type[FloatLearner]] = {"engine": Learner, "float": FloatLearner}
+Start = Callable[..., Learner | FloatLearner]
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    rng = np.random.default_rng(0)
+    shape = {"height": 6, "width": 5, "channels": 9}
+    return random_program(rng, latent_bits=2, blocks=2, downsample=False, pool_features=False, **shape)
+
+
+@pytest.fixture(params=LEARNERS)
+def kind(request: pytest.FixtureRequest) -> type[Learner] | type[FloatLearner]:
+    return LEARNERS[request.param]
+
+
+@pytest.fixture
+def start(program: Program, kind: type[Learner] | type[FloatLearner]) -> Start:
+    """Makes a new learner of 6 classes, 4 latents each."""
+
+    def make(**options: object) -> Learner | FloatLearner:
+        return kind(program, Settings(**{"classes": 6, "replay_per_class": 4, **options}))  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def images(program: Program) -> NDArray[np.uint8]:
+    return random_images(np.random.default_rng(1), program, 24)
+
+
+def labels(*classes: Hashable, count: int = 24) -> list[Hashable]:
+    return [classes[index % len(classes)] for index in range(count)]
+
+
+def test_classes_stand_in_the_order_of_their_first_sight(start: Start, images: NDArray[np.uint8]) -> None:
+    learner = start()
+    assert learner.classes_ == []
+    learner.partial_fit(images, labels("mug", "ball"))
+    learner.partial_fit(images, labels("ball", ("can", 2), 7))
+    assert learner.classes_ == ["mug", "ball", ("can", 2), 7]
+    learner.classes_.clear()
+    assert len(learner.classes_) == 4
+
+
+def test_predictions_are_the_most_probable_classes(start: Start, images: NDArray[np.uint8]) -> None:
+    learner = start().partial_fit(images, labels("a", "b", "c"))
+    probabilities = learner.predict_proba(images)
+    assert probabilities.shape == (24, 3)
+    assert probabilities.dtype == np.float64
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert (probabilities >= 0).all()
+    assert learner.predict(images) == [learner.classes_[index] for index in probabilities.argmax(axis=1)]
+
+
+def test_predictions_do_not_depend_on_the_batch(start: Start, images: NDArray[np.uint8]) -> None:
+    learner = start().partial_fit(images, labels(0, 1, 2))
+    one_by_one = np.concatenate([learner.predict_proba(image) for image in images])
+    np.testing.assert_allclose(learner.predict_proba(images), one_by_one, atol=1e-5)
+
+
+def test_predicting_before_learning_is_an_error(start: Start, images: NDArray[np.uint8]) -> None:
+    for ask in (start().predict, start().predict_proba):
+        with pytest.raises(ConfigurationError, match="partial_fit"):
+            ask(images)
+
+
+@pytest.mark.parametrize("strategy", ["naive", "cwr", "lr"])
+def test_new_classes_are_welcome_later(start: Start, images: NDArray[np.uint8], strategy: str) -> None:
+    learner = start(strategy=strategy)
+    learner.partial_fit(images, labels(0, 1))
+    learner.partial_fit(images, labels(1, 2, 3))
+    assert learner.predict_proba(images).shape == (24, 4)
+
+
+def test_one_class_alone_is_learned(start: Start, images: NDArray[np.uint8]) -> None:
+    learner = start().partial_fit(images, labels("only"))
+    assert learner.predict(images) == ["only"] * 24
+    np.testing.assert_array_equal(learner.predict_proba(images), np.ones((24, 1)))
+
+
+def test_one_image_is_learned(start: Start, images: NDArray[np.uint8]) -> None:
+    learner = start().partial_fit(images[0], ["first"])
+    learner.partial_fit(images[1], ["second"])
+    assert learner.classes_ == ["first", "second"]
+
+
+def test_it_learns_what_it_is_shown(start: Start, program: Program) -> None:
+    rng = np.random.default_rng(3)
+    prototypes = rng.integers(0, 256, (3, *program.input_shape))
+    images = np.clip(np.tile(prototypes, (8, 1, 1, 1)) + rng.integers(-9, 10, (24, 1, 1, 1)), 0, 255).astype(np.uint8)
+    learner = start(learning_rates={"head": 0.01}).partial_fit(images, labels("x", "y", "z"), epochs=20)
+    assert (
+        np.mean([found == true for found, true in zip(learner.predict(images), labels("x", "y", "z"), strict=True)])
+        > 0.9
+    )
+
+
+def test_a_loaded_learner_goes_on_as_if_never_stopped(
+    start: Start, kind: type[Learner] | type[FloatLearner], images: NDArray[np.uint8], tmp_path: Path
+) -> None:
+    learner = start(seed=5)
+    learner.partial_fit(images, labels("a", ("b", 1)), epochs=1)
+    learner.save(tmp_path / "a.learner")
+    other = kind.load(tmp_path / "a.learner")
+    assert other.settings == learner.settings
+    for each in (learner, other):
+        each.partial_fit(images[::-1].copy(), labels(3, "a"), epochs=2)
+        each.partial_fit(images, labels(4.5, "a"), epochs=1)
+    assert other.classes_ == learner.classes_ == ["a", ("b", 1), 3, 4.5]
+    np.testing.assert_array_equal(other.predict_proba(images), learner.predict_proba(images))
+    learner.save(tmp_path / "b.learner")
+    other.save(tmp_path / "c.learner")
+    assert (tmp_path / "b.learner").read_bytes() == (tmp_path / "c.learner").read_bytes()
+
+
+def test_an_unused_learner_can_be_saved(
+    start: Start, kind: type[Learner] | type[FloatLearner], images: NDArray[np.uint8], tmp_path: Path
+) -> None:
+    start().save(tmp_path / "new.learner")
+    learner = kind.load(tmp_path / "new.learner")
+    assert learner.classes_ == []
+    learner.partial_fit(images, labels(0, 1))
+
+
+def test_an_unwritable_file_is_an_error(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OutputError):
+        start().save(tmp_path / "folder")
+    assert list(tmp_path.iterdir()) == [tmp_path / "folder"]
+
+
+def test_the_seed_decides_everything(start: Start, images: NDArray[np.uint8]) -> None:
+    def learned(seed: int) -> NDArray[np.float64]:
+        learner = start(seed=seed).partial_fit(images, labels(0, 1)).partial_fit(images[:19], labels(2, 3, count=19))
+        return learner.predict_proba(images)
+
+    np.testing.assert_array_equal(learned(0), learned(0))
+    assert not np.array_equal(learned(0), learned(1))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda x: (x[:0], []), ImageError, "empty"),
+        (lambda x: (x.astype(np.float32), labels(0)), ImageError, "float32"),
+        (lambda x: (x[:, :-1], labels(0)), ImageError, "shape"),
+        (lambda x: (np.full(x.shape, np.nan), labels(0)), ImageError, "NaN"),
+        (lambda x: (x, labels(0, count=23)), LabelError, "23"),
+        (lambda x: (x, labels(None)), LabelError, "missing"),
+        (lambda x: (x, labels([1])), LabelError, "hashed"),
+        (lambda x: (x, "cat"), LabelError, "str"),
+        (lambda x: (x, labels(*range(7))), LabelError, "9 classes"),
+    ],
+    ids=["no image", "dtype", "shape", "NaN", "too few labels", "no label", "unhashable", "type", "too many classes"],
+)
+def test_mistakes_are_named_and_change_nothing(
+    start: Start,
+    images: NDArray[np.uint8],
+    change: Callable[[NDArray[np.uint8]], tuple[object, list[Hashable]]],
+    error: type[Exception],
+    message: str,
+) -> None:
+    learner = start().partial_fit(images, labels("a", "b"))
+    before = learner.predict_proba(images)
+    with pytest.raises(error, match=message):
+        learner.partial_fit(*change(images))
+    assert learner.classes_ == ["a", "b"]
+    np.testing.assert_array_equal(learner.predict_proba(images), before)
+
+
+def test_no_epochs_are_an_error(start: Start, images: NDArray[np.uint8]) -> None:
+    with pytest.raises(ConfigurationError, match="epochs is 0"):
+        start().partial_fit(images, labels(0), epochs=0)
+
+
+def test_an_interrupted_experience_leaves_the_learner_as_it_was(start: Start, images: NDArray[np.uint8]) -> None:
+    learner, other = (start().partial_fit(images, labels("a", "b")) for _ in range(2))
+
+    def interrupt(step: int, steps: int, accuracy: float) -> None:
+        if step == steps - 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learner.partial_fit(images, labels("c"), progress=interrupt)
+    assert learner.classes_ == ["a", "b"]
+    for each in (learner, other):
+        each.partial_fit(images, labels("d", "a"))
+    np.testing.assert_array_equal(learner.predict_proba(images), other.predict_proba(images))
+
+
+def test_progress_counts_the_mini_batches(start: Start, images: NDArray[np.uint8]) -> None:
+    calls: list[tuple[int, int, float]] = []
+    start().partial_fit(images, labels(0, 1), epochs=3, progress=lambda *values: calls.append(values))
+    assert [(step, steps) for step, steps, _ in calls] == [(step, 6) for step in range(1, 7)]
+    assert all(0 <= accuracy <= 1 for _, _, accuracy in calls)

@@ -1,0 +1,120 @@
+"""The command line: help without torch, clean errors, exit codes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from everbit import __version__, cli
+from everbit.errors import DataError
+from experiments.small_model import write_small_model
+
+WITHOUT_TORCH = """
+import sys
+from everbit.cli import main
+try:
+    main()
+finally:
+    heavy = {"torch", "matplotlib"} & set(sys.modules)
+    assert not heavy, heavy
+"""
+
+
+def everbit(*arguments: str, code: str = "from everbit.cli import main; main()") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([name, "--help"] for name in cli.COMMANDS)])
+def test_help_imports_no_torch(arguments: list[str]) -> None:
+    shown = everbit(*arguments, code=WITHOUT_TORCH)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout
+
+
+def test_help_names_every_command() -> None:
+    shown = CliRunner().invoke(cli.app, ["--help"])
+    assert all(name in shown.output for name in cli.COMMANDS)
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(cli.app, ["--version"]).output == f"everbit {__version__}\n"
+
+
+def test_unknown_command_is_a_usage_error() -> None:
+    shown = everbit("learn")
+    assert shown.returncode == 2
+    assert "No such command 'learn'" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (["demo", "--model", "no_such_model"], "cannot read the model file no_such_model"),
+        (["demo", "--out", "{file}/demo"], "cannot write to the folder"),
+        (["pretrain", "--data", "no_such_set"], "unknown data set 'no_such_set'"),
+    ],
+)
+def test_a_mistake_is_one_message(arguments: list[str], cause: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    shown = everbit(*(part.format(file=tmp_path / "file") for part in arguments), *_output(arguments, tmp_path))
+    assert shown.returncode == 1
+    assert shown.stdout == ""
+    assert shown.stderr.startswith("Error: ")
+    assert cause in shown.stderr
+    assert shown.stderr.count("\n") == 1
+
+
+def _output(arguments: list[str], folder: Path) -> list[str]:
+    """Where a command writes, unless the arguments say so."""
+    return ["--out", str(folder / "out")] if "--out" not in arguments else []
+
+
+def test_square_brackets_in_a_message_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def command() -> None:
+        raise DataError("the shape is [3, 4], not [red]")
+
+    _mount(monkeypatch, command)
+    shown = CliRunner().invoke(cli.app, ["mounted"])
+    assert (shown.exit_code, shown.output) == (1, "Error: the shape is [3, 4], not [red]\n")
+
+
+@pytest.mark.parametrize(("package", "extra"), [("torch", "train"), ("matplotlib", "experiments")])
+def test_a_missing_package_names_the_extra(package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    _mount(monkeypatch, lambda: __import__(package))
+    shown = CliRunner().invoke(cli.app, ["mounted"])
+    assert shown.exit_code == 1
+    assert f'pip install "everbit[{extra}]"' in shown.output
+
+
+def test_other_missing_modules_are_bugs(monkeypatch: pytest.MonkeyPatch) -> None:
+    _mount(monkeypatch, lambda: __import__("no_such_module"))
+    assert isinstance(CliRunner().invoke(cli.app, ["mounted"]).exception, ModuleNotFoundError)
+
+
+def _mount(monkeypatch: pytest.MonkeyPatch, command: object) -> None:
+    """Makes a function the command `mounted`."""
+    module = types.ModuleType("mounted_command")
+    module.command = command  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "mounted_command", module)
+    monkeypatch.setitem(cli.COMMANDS, "mounted", ("mounted_command", "command"))
+
+
+def test_interrupted_by_the_user(tmp_path: Path) -> None:
+    model, out = write_small_model(tmp_path), tmp_path / "demo"
+    command = [sys.executable, "-m", "everbit.cli", "demo", "--model", str(model), "--out", str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "After experience 1" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert errors == "Stopped: by Ctrl-C; files written so far are whole and stay where they are\n"
+    assert list(out.iterdir()) == []
