@@ -4,6 +4,7 @@
 // q_b <= 16 and int64 for 32.
 #include <initializer_list>
 
+#include "../kernels/elementwise/elementwise.h"
 #include "affine.h"
 #include "layers.h"
 
@@ -81,21 +82,12 @@ void batch_norm_forward(const Context& context) {
     offset[c] = saturate(shift_either_way(beta.forward16(c), align), 32);
   }
   int16_t* xhat = context.training ? static_cast<int16_t*>(context.saved) : nullptr;
-  const int32_t pixels = context.batch * out.pixels();
-  with_activation_type(context.input().bits, [&](auto from) {
-    with_activation_type(out.bits, [&](auto to) {
-      const auto* x = context.input_values<decltype(from)>();
-      auto* y = context.output_values<decltype(to)>();
-      for (int32_t p = 0; p < pixels; ++p) {
-        for (int32_t c = 0; c < out.channels; ++c) {
-          const int32_t normalised = saturate(affine(c, *x++), 16);
-          if (xhat != nullptr) *xhat++ = static_cast<int16_t>(normalised);
-          const int32_t sum = saturate(int64_t{gamma16[c]} * normalised + offset[c], 32);
-          *y++ = static_cast<decltype(to)>(saturate(out.zero_point + int64_t{scale(sum, to_output)}, out.bits));
-        }
-      }
-    });
-  });
+  norm_loop({{context.input_values<void>(), context.output_values<void>(), context.input().bits, out.bits,
+              context.batch * out.pixels(), out.channels, affine.A, affine.B, affine.s, out.zero_point},
+             xhat,
+             gamma16,
+             offset,
+             to_output});
 }
 
 void batch_norm_backward(const Context& context) {

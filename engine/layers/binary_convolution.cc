@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "../bits.h"
+#include "../kernels/gradient/gradient.h"
 #include "../kernels/sign_gemm/sign_gemm.h"
 #include "../kernels/xnor_gemm/xnor_gemm.h"
 #include "binary_convolution.h"
@@ -257,6 +258,23 @@ void input_gradient(const Context& context, const BackwardScratch<G, Sum>& room,
   }
 }
 
+// Updates `count` latent weights in a row; returns their bits.
+template <typename Sum>
+uint64_t update_row(Parameter& latent, int32_t first, int32_t count, const Sum* sums, Scale step, int32_t exponent) {
+  if constexpr (sizeof(Sum) == sizeof(int32_t)) {
+    if (latent.width >= 8) {
+      uint8_t* weights = static_cast<uint8_t*>(latent.values) + static_cast<size_t>(first) * static_cast<size_t>(latent.width / 8);
+      return update_loop({weights, latent.width, sums, count, step.shifted(exponent + latent.width - 1)});
+    }
+  }
+  uint64_t word = 0;
+  for (int32_t c = 0; c < count; ++c) {
+    update_parameter(latent, first + c, sums[c], step, exponent);
+    word |= static_cast<uint64_t>(latent.get(first + c) >= 0) << c;
+  }
+  return word;
+}
+
 // dW and the update, 64 input channels of one tap at a time: nothing larger than C_out x 64 sums exists.
 template <typename G, typename Sum, typename Element>
 void update_weights(const Context& context, const BackwardScratch<G, Sum>& room, const Element* g, int32_t exponent) {
@@ -291,11 +309,7 @@ void update_weights(const Context& context, const BackwardScratch<G, Sum>& room,
       const int32_t count = in.channels - w * 64 < 64 ? in.channels - w * 64 : 64;
       for (int32_t o = 0; o < out.channels; ++o) {
         const int32_t first = (o * window.taps() + tap) * in.channels + w * 64;
-        uint64_t word = 0;
-        for (int32_t c = 0; c < count; ++c) {
-          update_parameter(latent, first + c, room.sums[o * 64 + c], step, exponent);
-          word |= static_cast<uint64_t>(latent.get(first + c) >= 0) << c;
-        }
+        const uint64_t word = update_row(latent, first, count, room.sums + o * 64, step, exponent);
         context.binary->learned[weight_word(context.binary->bits, o, tap * words + w, steps) - context.binary->bits] = word;
       }
     }

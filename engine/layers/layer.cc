@@ -1,6 +1,7 @@
 #include "layer.h"
 
 #include "../bits.h"
+#include "../kernels/gradient/gradient.h"
 #include "layers.h"
 
 namespace everbit {
@@ -44,8 +45,12 @@ namespace {
 
 template <typename T, typename Sum>
 void quantize_into(Gradient& gradient, const Sum* sums, size_t count, int32_t exponent, int shift, int q_b) {
-  T* values = static_cast<T*>(gradient.values);
-  for (size_t i = 0; i < count; ++i) values[i] = static_cast<T>(saturate_symmetric(rounding_shift(sums[i], shift), q_b));
+  if constexpr (sizeof(Sum) == sizeof(int32_t) && sizeof(T) < sizeof(int32_t)) {
+    narrow_loop({sums, count, shift, q_b, gradient.values});
+  } else {
+    T* values = static_cast<T*>(gradient.values);
+    for (size_t i = 0; i < count; ++i) values[i] = static_cast<T>(saturate_symmetric(rounding_shift(sums[i], shift), q_b));
+  }
   gradient.exponent = exponent + shift;
   gradient.present = true;
 }
@@ -53,9 +58,13 @@ void quantize_into(Gradient& gradient, const Sum* sums, size_t count, int32_t ex
 template <typename Sum>
 int quantizing_shift(const Sum* sums, size_t count, int q_b) {
   uint64_t all = 0;  // the OR of all magnitudes has the length of the largest
-  for (size_t i = 0; i < count; ++i) {
-    const int64_t v = sums[i];
-    all |= v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
+  if constexpr (sizeof(Sum) == sizeof(int32_t)) {
+    all = magnitude_loop(sums, count);
+  } else {
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t v = sums[i];
+      all |= v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
+    }
   }
   const int length = all == 0 ? 0 : 64 - __builtin_clzll(all);
   return length > q_b - 1 ? length - (q_b - 1) : 0;

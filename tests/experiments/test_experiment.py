@@ -1,4 +1,4 @@
-"""`everbit experiment` on tiny data and models: its result, its errors, and that a kill at any moment changes nothing."""
+"""`everbit experiment` on tiny data and models: its result, its errors, and that a kill at any moment is harmless."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ from everbit.experiments.configuration import Configuration
 from everbit.experiments.experiment import run_experiment
 from everbit.experiments.models import CompiledModel, model_source
 from everbit.experiments.run_cache import RunCache, RunProgress
+from everbit.formats.model_file import save_program
 from everbit.learner.learner import Learner
 from everbit.quantize.widths import Widths
-from experiments.small_model import small_program, write_small_model
+from experiments.small_model import small_program
 
 CLASSES = 10
+SIDE = 8  # of images and model
 RUN_KEYS = {
     "seed",
     "final_accuracy",
@@ -41,7 +43,7 @@ RUN_KEYS = {
 }
 
 
-def colored_images(per_class: int, seed: int, side: int = 32) -> tuple[np.ndarray, np.ndarray]:
+def colored_images(per_class: int, seed: int, side: int = SIDE) -> tuple[np.ndarray, np.ndarray]:
     """Noise around one pattern of each class, uint8 [10 * per_class, side, side, 3], and the classes."""
     patterns = np.random.default_rng(0).integers(40, 216, (CLASSES, side, side, 3))
     labels = np.arange(CLASSES * per_class) % CLASSES
@@ -49,7 +51,7 @@ def colored_images(per_class: int, seed: int, side: int = 32) -> tuple[np.ndarra
     return (patterns[labels] + noise).astype(np.uint8), labels
 
 
-def tiny_dataset(per_class: int = 12, side: int = 32, channels: int = 3, groups: bool = False) -> Dataset:
+def tiny_dataset(per_class: int = 12, side: int = SIDE, channels: int = 3, groups: bool = False) -> Dataset:
     train, train_labels = colored_images(per_class, 1, side)
     test, test_labels = colored_images(4, 2, side)
     track = np.arange(len(train_labels)) // CLASSES if groups else None
@@ -60,9 +62,9 @@ def tiny_dataset(per_class: int = 12, side: int = 32, channels: int = 3, groups:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the model file small32.everbit and a data set in place of CIFAR-10."""
+    """A folder with the model file small.everbit and a data set in place of CIFAR-10."""
     folder = tmp_path_factory.mktemp("experiment")
-    write_small_model(folder)
+    save_program(small_program(SIDE, 16), folder / "small.everbit")
     train, train_labels = colored_images(12, 1)
     test, test_labels = colored_images(4, 2)
     arrays = {"train_images": train, "train_labels": train_labels, "test_images": test, "test_labels": test_labels}
@@ -72,11 +74,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def source(folder: Path) -> CompiledModel:
-    return CompiledModel(folder / "small32.everbit")
+    return CompiledModel(folder / "small.everbit")
 
 
 def configuration(**options: Any) -> Configuration:
-    return Configuration(**{"scenario": "nc", "data": "cifar10", "model": "small32.everbit", "epochs": 2, **options})
+    return Configuration(**{"scenario": "nc", "data": "cifar10", "model": "small.everbit", "epochs": 2, **options})
 
 
 def numbers(result: dict[str, Any]) -> list[dict[str, Any]]:
@@ -85,7 +87,7 @@ def numbers(result: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def command(folder: Path, *options: str, cache: str = "cache") -> list[str]:
-    fixed = ["--data", "cifar10", "--root", str(folder), "--model", str(folder / "small32.everbit")]
+    fixed = ["--data", "cifar10", "--root", str(folder), "--model", str(folder / "small.everbit")]
     return ["experiment", "nc", *fixed, "--epochs", "2", "--cache", str(folder / cache), "--quiet", *options]
 
 
@@ -108,13 +110,11 @@ def test_every_learner_gives_a_whole_result(source: CompiledModel, tmp_path: Pat
     assert json.loads(json.dumps(result)) == result
 
 
-def test_replay_learns_what_fine_tuning_forgets(source: CompiledModel, tmp_path: Path) -> None:
-    finals = {}
-    for learner in ("naive", "lr"):
-        result = run_experiment(configuration(learner=learner, epochs=5), tiny_dataset(), source, 1, tmp_path)
-        finals[learner] = result["mean_final_accuracy"]
-        assert result["std_final_accuracy"] == 0.0
-    assert finals["lr"] > finals["naive"] + 0.2
+def test_classes_are_told_apart(source: CompiledModel, tmp_path: Path) -> None:
+    options = configuration(learner="cwr", epochs=5, learning_rates={"head": 0.5})
+    result = run_experiment(options, tiny_dataset(), source, 1, tmp_path)
+    assert result["mean_final_accuracy"] > 0.6
+    assert result["std_final_accuracy"] == 0.0
 
 
 @pytest.mark.parametrize("groups", [False, True])
@@ -128,7 +128,7 @@ def test_new_instances(source: CompiledModel, tmp_path: Path, groups: bool) -> N
 
 
 def test_images_come_to_the_shape_of_the_model(source: CompiledModel, tmp_path: Path) -> None:
-    for dataset in (tiny_dataset(side=20), tiny_dataset(channels=1)):
+    for dataset in (tiny_dataset(side=12), tiny_dataset(channels=1)):
         result = run_experiment(configuration(test_images_per_class=1), dataset, source, 1, tmp_path)
         assert len(result["runs"]) == 1
     with pytest.raises(DataError, match="2 channels"):
@@ -210,7 +210,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_never_stopped(
 
 def test_a_killed_process_goes_on_as_if_never_stopped(folder: Path, tmp_path: Path) -> None:
     whole, resumed = tmp_path / "whole.json", tmp_path / "resumed.json"
-    slow = ["--epochs", "40", "--seeds", "1"]
+    slow = ["--epochs", "60", "--seeds", "1"]
     arguments = [sys.executable, "-m", "everbit.cli", *command(folder, *slow, cache="killed"), "--json", str(resumed)]
     process = subprocess.Popen(arguments, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
@@ -320,5 +320,5 @@ def test_a_network_of_the_zoo_is_compiled_for_each_class_order(tmp_path: Path) -
     assert result["runs"][0]["replay_bytes"] == 300 * (4 * 4 * 64 // 8 + 2) + 10 * 4
     elsewhere = model_source("birealnet18", Widths(), width=0.125, weights=weights, cut="stage4.block2")
     assert elsewhere.digest != source.digest
-    with pytest.raises(ConfigurationError, match="not birealnet18 at 0.5"):
+    with pytest.raises(ConfigurationError, match="not birealnet18 at"):
         model_source("birealnet18", Widths(), weights=weights)

@@ -9,6 +9,7 @@ namespace everbit {
   void add(const AddCall&);               \
   void sign(const SignCall&);             \
   void requantize(const RequantizeCall&); \
+  void norm(const NormCall&);             \
   }
 EVERBIT_DECLARE(scalar)
 #if defined(__x86_64__)
@@ -36,6 +37,11 @@ void sign_loop(const SignCall& call) {
 
 void requantize_loop(const RequantizeCall& call) {
   constexpr KernelTable<void(const RequantizeCall&)> kTable = EVERBIT_TABLE(requantize);
+  kTable.active()(call);
+}
+
+void norm_loop(const NormCall& call) {
+  constexpr KernelTable<void(const NormCall&)> kTable = EVERBIT_TABLE(norm);
   kTable.active()(call);
 }
 

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "../../fixed_point.h"
+
 namespace everbit {
 
 // y[p][c] = clamp(zero_point + rshift(x[p][c] * A[c] + B[c], s[c])) to the width of y. x, y: pixels x channels of 8 or 16 bits.
@@ -55,9 +57,20 @@ struct RequantizeCall {
   int32_t zero_point;
 };
 
+// The learnable batch norm: xhat = sat(rshift(x * A + B, s), 16), kept where xhat is not nullptr; y = clamp(zero_point +
+// scale(sat(gamma[c] * xhat + beta[c], 32), output)), gamma in 16 bits. Exponents of `output` from -31 to 0 take the vectors' way.
+struct NormCall {
+  AffineCall affine;  // its y and y_bits are the layer's output
+  int16_t* xhat;
+  const int32_t* gamma;
+  const int32_t* beta;
+  Scale output;
+};
+
 void affine_loop(const AffineCall&);
 void add_loop(const AddCall&);
 void sign_loop(const SignCall&);
 void requantize_loop(const RequantizeCall&);
+void norm_loop(const NormCall&);
 
 }  // namespace everbit

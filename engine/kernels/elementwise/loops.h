@@ -1,7 +1,6 @@
 // The loops themselves. Included by one file an instruction set, which defines EVERBIT_ISA_NAME; see elementwise.h.
 #include <cstdint>
 
-#include "../../fixed_point.h"
 #include "elementwise.h"
 
 namespace everbit {
@@ -111,6 +110,42 @@ void requantize_typed(const RequantizeCall& call) {
   }
 }
 
+template <typename X, typename Y>
+void norm_typed(const NormCall& call) {
+  const X* __restrict x = static_cast<const X*>(call.affine.x);
+  Y* __restrict y = static_cast<Y*>(call.affine.y);
+  const int16_t* __restrict A = call.affine.A;
+  const int32_t* __restrict B = call.affine.B;
+  const uint8_t* __restrict s = call.affine.s;
+  const int32_t* __restrict gamma = call.gamma;
+  const int32_t* __restrict beta = call.beta;
+  int16_t* __restrict xhat = call.xhat;
+  const int32_t pixels = call.affine.pixels, channels = call.affine.channels, zero_point = call.affine.zero_point;
+  const bool ordinary = call.output.exponent <= 0 && call.output.exponent >= -31;
+  const int64_t mantissa = call.output.mantissa;
+  const int64_t shift = ordinary ? -call.output.exponent : 0;
+  const int64_t half = (int64_t{1} << shift) >> 1;
+  const int64_t rounds = -static_cast<int64_t>(shift > 0);
+  for (int32_t p = 0; p < pixels; ++p, x += channels, y += channels) {
+    if (xhat != nullptr) {
+      for (int32_t c = 0; c < channels; ++c) xhat[c] = clamped<int16_t>(rounded(int32_t{x[c]} * A[c] + B[c], s[c]));
+      xhat += channels;
+    }
+    for (int32_t c = 0; c < channels; ++c) {
+      const int64_t normalised = clamped<int16_t>(rounded(int32_t{x[c]} * A[c] + B[c], s[c]));
+      const int64_t exact = gamma[c] * normalised + beta[c];
+      const int64_t sum = exact > INT32_MAX ? INT32_MAX : exact < INT32_MIN ? INT32_MIN : exact;
+      if (ordinary) {
+        const int64_t product = sum * mantissa;
+        const int64_t high = (product + (int64_t{1} << 30) + (product >> 63)) >> 31;
+        y[c] = narrowed<Y>(zero_point + ((high + half + ((high >> 63) & rounds)) >> shift));
+      } else {
+        y[c] = narrowed<Y>(zero_point + int64_t{scale(sum, call.output)});
+      }
+    }
+  }
+}
+
 template <typename F>
 void by_bits(int32_t bits, F&& f) {
   if (bits == 8) {
@@ -134,6 +169,11 @@ void add(const AddCall& call) {
 
 void sign(const SignCall& call) {
   by_bits(call.x_bits, [&](auto x) { sign_typed<decltype(x)>(call); });
+}
+
+void norm(const NormCall& call) {
+  by_bits(call.affine.x_bits,
+          [&](auto x) { by_bits(call.affine.y_bits, [&](auto y) { norm_typed<decltype(x), decltype(y)>(call); }); });
 }
 
 void requantize(const RequantizeCall& call) {

@@ -1,0 +1,2 @@
+#define EVERBIT_ISA_NAME gradient_avx512
+#include "loops.h"
