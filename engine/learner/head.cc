@@ -20,25 +20,23 @@ struct TrainScratch {
         features(region.take<int64_t>(batch * features)) {}
 };
 
-int32_t arg_max(const int32_t* values, const uint8_t* active, int32_t count) {
-  int32_t best = kAbsent;
-  for (int32_t j = 0; j < count; ++j) {
-    if (active[j] != 0 && (best == kAbsent || values[j] > values[best])) best = j;
-  }
+int32_t arg_max(const int32_t* values, int32_t count) {
+  int32_t best = 0;
+  for (int32_t j = 1; j < count; ++j) best = values[j] > values[best] ? j : best;
   return best;
 }
 
 }  // namespace
 
-void softmax(const int32_t* logits, const uint8_t* active, int32_t classes, int32_t* p) {
+void softmax(const int32_t* logits, int32_t classes, int32_t* p) {
   constexpr int64_t kLog2E = 1549082005;  // in units of 2^-30
-  const int64_t top = logits[arg_max(logits, active, classes)];
+  const int64_t top = logits[arg_max(logits, classes)];
   int64_t sum = 0;
   for (int32_t j = 0; j < classes; ++j) {
-    if (active[j] != 0) sum += exp2_fixed(rounding_shift((logits[j] - top) * kLog2E, 30));
+    sum += exp2_fixed(rounding_shift((logits[j] - top) * kLog2E, 30));
   }
   for (int32_t j = 0; j < classes; ++j) {
-    const uint64_t exponential = active[j] != 0 ? exp2_fixed(rounding_shift((logits[j] - top) * kLog2E, 30)) : 0;
+    const uint64_t exponential = exp2_fixed(rounding_shift((logits[j] - top) * kLog2E, 30));
     p[j] = static_cast<int32_t>((exponential << kProbabilityBits) / static_cast<uint64_t>(sum));
   }
 }
@@ -104,10 +102,9 @@ void Head::end_experience(const uint32_t* counts) {
   }
   const int64_t mean = terms == 0 ? 0 : rounding_divide(sum, terms);
   for (int32_t j = 0; j < classes_; ++j) {
+    if (rule_ == HeadRule::kPlain) copy_row(j, tw_, cw_);
     if (counts[j] == 0) continue;
-    if (rule_ == HeadRule::kPlain) {
-      copy_row(j, tw_, cw_);
-    } else {
+    if (rule_ == HeadRule::kCwr) {
       const uint64_t ratio = (uint64_t{past_[j]} << 32) / counts[j];
       const uint64_t p = integer_sqrt(ratio);  // sqrt(past / cur) in units of 2^-16
       const uint64_t weight = (p << 31) / (p + 65536);
@@ -138,8 +135,8 @@ void Head::logits(const void* features, int32_t batch, bool temporary, int32_t* 
   });
 }
 
-int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch, const uint8_t* active, Scale step,
-                    Gradient& feature_gradient, void* scratch) {
+int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch, Scale step, Gradient& feature_gradient,
+                    void* scratch) {
   Region region{static_cast<uint8_t*>(scratch)};
   const TensorRecord& tensor = program_.feature_tensor();
   const size_t count = static_cast<size_t>(batch) * static_cast<size_t>(classes_);
@@ -148,8 +145,8 @@ int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch,
   int32_t right = 0;
   for (int32_t b = 0; b < batch; ++b) {
     const int32_t* row = room.logits + b * classes_;
-    right += arg_max(row, active, classes_) == labels[b];
-    softmax(row, active, classes_, room.gradient + b * classes_);
+    right += arg_max(row, classes_) == labels[b];
+    softmax(row, classes_, room.gradient + b * classes_);
     room.gradient[b * classes_ + labels[b]] -= int32_t{1} << kProbabilityBits;
   }
   // The logits have served: their memory takes the quantized gradient.
@@ -177,7 +174,6 @@ int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch,
       const auto* x = static_cast<const decltype(type)*>(features);
       int64_t* sums = room.features;
       for (int32_t j = 0; j < classes_; ++j) {
-        if (active[j] == 0) continue;
         for (int32_t k = 0; k < features_; ++k) sums[k] = 0;
         for (int32_t b = 0; b < batch; ++b) {
           const int64_t gradient = g[b * classes_ + j];

@@ -34,9 +34,9 @@ class Head {
   // Logits [batch, classes] in units of 2^-16 from the features; of the temporary weights, or of the consolidated ones.
   void logits(const void* features, int32_t batch, bool temporary, int32_t* out) const;
 
-  // One step of the temporary weights on a batch: cross entropy over the active classes. Writes the gradient of the features where
+  // One step of the temporary weights on a batch: cross entropy over all rows. Writes the gradient of the features where
   // somebody needs it. Returns how many of the batch the logits, before the step, got right.
-  int32_t train(const void* features, const uint16_t* labels, int32_t batch, const uint8_t* active, Scale step, Gradient& feature_gradient,
+  int32_t train(const void* features, const uint16_t* labels, int32_t batch, Scale step, Gradient& feature_gradient,
                 void* scratch);
 
   bool known(int32_t label) const { return past_[label] != 0; }
@@ -58,7 +58,7 @@ class Head {
   uint32_t* past_ = nullptr;
 };
 
-// p in units of 2^-30 over the active classes, 0 elsewhere (docs/arithmetic.md, section 3). At least one class is active.
-void softmax(const int32_t* logits, const uint8_t* active, int32_t classes, int32_t* p);
+// p in units of 2^-30 (docs/arithmetic.md, section 3).
+void softmax(const int32_t* logits, int32_t classes, int32_t* p);
 
 }  // namespace everbit

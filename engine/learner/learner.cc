@@ -38,7 +38,6 @@ void Learner::layout(Block* blocks, Region& persistent, Region& fixed) {
   use_.replay = persistent.used - before_replay;
 
   counts_ = fixed.take<uint32_t>(static_cast<size_t>(options_.classes));
-  active_ = fixed.take<uint8_t>(static_cast<size_t>(options_.classes));
   kept_ = fixed.take<uint8_t>(static_cast<size_t>(options_.classes));
   batch_labels_ = fixed.take<uint16_t>(static_cast<size_t>(batch));
   query_codes_ = fixed.take<uint8_t>(latent_bytes_);
@@ -98,8 +97,7 @@ const char* Learner::add(const uint8_t* image, int32_t label) {
 int64_t Learner::begin_training(int32_t epochs) {
   for (int32_t j = 0; j < options_.classes; ++j) {
     counts_[j] = 0;
-    kept_[j] = options_.head_rule == HeadRule::kPlain && head_.known(j);
-    active_[j] = 1;  // every row competes in the softmax: those that are not kept, from 0 (METHOD 1.1)
+    kept_[j] = options_.head_rule == HeadRule::kPlain;
   }
   for (int32_t i = 0; i < experience_size_; ++i) {
     ++counts_[experience_labels_[i]];
@@ -162,7 +160,7 @@ Learner::Step Learner::train_step() {
   const int32_t features = program_.layer(program_.layer_count() - 1).output;
   Gradient unused;
   Gradient& feature_gradient = body ? network_.gradient(features) : unused;
-  const int32_t right = head_.train(network_.activation(features), batch_labels_, batch, active_,
+  const int32_t right = head_.train(network_.activation(features), batch_labels_, batch,
                                     step[static_cast<int>(ParameterKind::kHead)], feature_gradient, network_.head_memory());
   if (body) network_.backward(batch, step);
   return {right, batch};

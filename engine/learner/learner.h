@@ -103,8 +103,7 @@ class Learner {
   uint8_t* experience_codes_ = nullptr;
   uint16_t* experience_labels_ = nullptr;
   uint32_t* counts_ = nullptr;   // patterns of each class in the experience, as CWR* counts them
-  uint8_t* active_ = nullptr;    // classes whose rows are trained
-  uint8_t* kept_ = nullptr;      // of those, the ones that start from their consolidated rows
+  uint8_t* kept_ = nullptr;      // classes whose rows start from the consolidated ones
   uint16_t* batch_labels_ = nullptr;
   uint8_t* query_codes_ = nullptr;  // of the image being classified
 

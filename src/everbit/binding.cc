@@ -248,7 +248,6 @@ class Network {
     network_.start(memory_.get() + persistent.used + fixed_bytes, blocks.data());
     head_.start();
     classes_ = classes;
-    active_.assign(static_cast<size_t>(classes_), 0);
   }
 
   // Runs the frozen part; returns the encoded latents [n, bytes].
@@ -279,10 +278,11 @@ class Network {
     network_.forward_learnable(batch_, true);
   }
 
-  void begin_experience(const std::vector<int32_t>& active) {
-    active_.assign(static_cast<size_t>(classes_), 0);
-    for (const int32_t label : active) active_.at(static_cast<size_t>(label)) = 1;
-    head_.begin_experience(active_.data());
+  // kept: labels whose temporary rows start from the consolidated ones.
+  void begin_experience(const std::vector<int32_t>& kept) {
+    std::vector<uint8_t> rows(static_cast<size_t>(classes_), 0);
+    for (const int32_t label : kept) rows.at(static_cast<size_t>(label)) = 1;
+    head_.begin_experience(rows.data());
   }
 
   void end_experience(const std::vector<uint32_t>& counts) {
@@ -294,15 +294,15 @@ class Network {
   int32_t train(const Labels& labels) {
     if (labels.shape(0) != static_cast<size_t>(batch_)) throw std::invalid_argument("one label a pattern of the batch is needed");
     for (size_t i = 0; i < labels.shape(0); ++i) {
-      if (labels.data()[i] < 0 || labels.data()[i] >= classes_ || active_[static_cast<size_t>(labels.data()[i])] == 0) {
-        throw std::invalid_argument("a label is of no active class");
+      if (labels.data()[i] < 0 || labels.data()[i] >= classes_) {
+        throw std::invalid_argument("a label is of no class");
       }
     }
     std::vector<uint16_t> batch_labels(labels.data(), labels.data() + labels.shape(0));
     everbit::Scale step[everbit::kParameterKinds];
     for (int k = 0; k < everbit::kParameterKinds; ++k) step[k] = rates_[k] * everbit::reciprocal(static_cast<uint32_t>(batch_));
     const int32_t features = feature_tensor();
-    const int32_t right = head_.train(network_.activation(features), batch_labels.data(), batch_, active_.data(),
+    const int32_t right = head_.train(network_.activation(features), batch_labels.data(), batch_,
                                       step[static_cast<int>(everbit::ParameterKind::kHead)], network_.gradient(features),
                                       network_.head_memory());
     network_.backward(batch_, step);
@@ -404,7 +404,6 @@ class Network {
   Memory memory_;
   everbit::Network network_;
   everbit::Head head_;
-  std::vector<uint8_t> active_;
 };
 
 std::vector<std::string> available_isas() {
@@ -449,7 +448,7 @@ NB_MODULE(_engine, m) {
       .def(nb::init<const nb::bytes&, int32_t, const nb::dict&>(), "image"_a, "batch"_a, "options"_a)
       .def("encode", &Network::encode, "images"_a)
       .def("forward", &Network::forward, "codes"_a)
-      .def("begin_experience", &Network::begin_experience, "active"_a)
+      .def("begin_experience", &Network::begin_experience, "kept"_a)
       .def("end_experience", &Network::end_experience, "counts"_a)
       .def("train", &Network::train, "labels"_a)
       .def("backward", &Network::backward, "gradient"_a, "exponent"_a)

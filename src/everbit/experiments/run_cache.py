@@ -1,9 +1,9 @@
 """Runs of experiments kept on disk: finished ones, and how far an unfinished one got.
 
-A run is known by a digest of all that decides its numbers. `DIGEST.json` is a finished run; of an unfinished one,
-`DIGEST.partial.json` tells the experiences done and `DIGEST.N.learner` is the learner after the first N. Every file is
-written whole or not at all, the learner before the file that speaks of it, so a kill at any moment loses one experience
-at most.
+A run is known by a digest of all that decides its numbers; after changing Python code of the learners or the compiler
+within a version, start a new folder. `DIGEST.json` is a finished run; of an unfinished one, `DIGEST.partial.json` tells
+the experiences done and `DIGEST.N.learner` is the learner after the first N. Every file is written whole or not at all,
+the learner before the file that speaks of it, so a kill at any moment loses one experience at most.
 """
 
 from __future__ import annotations
@@ -21,18 +21,11 @@ from everbit.errors import FormatError
 from everbit.learner.protocol import ContinualLearner
 from everbit.whole_file import replacing
 
-_DECISIVE = ("compile", "data", "learner", "nn", "quantize")
-
 
 @cache
-def code_digest() -> str:
-    """Digest of the version, the engine and the modules behind an experiment: other code may give other numbers."""
-    digest = hashlib.sha256(everbit.__version__.encode())
-    root = Path(everbit.__file__).parent
-    sources = sorted(path for package in _DECISIVE for path in (root / package).glob("*.py"))
-    for path in (Path(_engine.__file__), root / "experiments" / "experiment.py", *sources):
-        digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()
+def engine_digest() -> str:
+    """Digest of the compiled engine: another one may give other numbers, also within a version."""
+    return hashlib.sha256(Path(_engine.__file__).read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -47,7 +40,8 @@ class RunCache:
     """The files of one run in a folder. identity: all that decides the run's numbers, as JSON."""
 
     def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
-        text = json.dumps({**identity, "code": code_digest()}, sort_keys=True)
+        code = {"version": everbit.__version__, "engine_digest": engine_digest()}
+        text = json.dumps({**identity, **code}, sort_keys=True)
         self._folder, self._identity = folder, json.loads(text)
         self._name = hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -20,26 +20,22 @@ class FloatHead:
         self.cw = torch.zeros(classes, features)
         self.tw = nn.Parameter(torch.zeros(classes, features))
         self.past = torch.zeros(classes, dtype=torch.int64)
-        self.active = torch.zeros(classes, dtype=torch.bool)
 
     def state(self) -> dict[str, Tensor]:
         """The tensors that outlive an experience, by name."""
         return {"cw": self.cw, "past": self.past}
 
     def begin_experience(self, present: NDArray[np.bool_]) -> None:
-        """Starts tw from cw for the classes that compete in the loss, from 0 for all others.
+        """Starts tw from cw: CWR* for the classes present only, from 0 for all others.
 
-        present: the classes among the experience's patterns and the replayed ones, bool [classes]. Plain rows train
-        those of every class known by now.
+        present: the classes among the experience's patterns and the replayed ones, bool [classes].
         """
-        self.active = torch.from_numpy(present.copy())
-        if not self.cwr:
-            self.active |= self.past > 0
-        self.tw.data = torch.where(self.active[:, None], self.cw, 0.0)
+        kept = torch.from_numpy(present.copy()) if self.cwr else torch.ones(len(self.cw), dtype=torch.bool)
+        self.tw.data = torch.where(kept[:, None], self.cw, 0.0)
 
     def loss(self, features: Tensor, labels: Tensor) -> tuple[Tensor, int]:
-        """Mean cross entropy over the active classes, and how many of the labels the logits of tw get right."""
-        logits = (features @ self.tw.T).masked_fill(~self.active, -torch.inf)
+        """Mean cross entropy over all rows, and how many of the labels the logits of tw get right."""
+        logits = features @ self.tw.T
         return functional.cross_entropy(logits, labels), int((logits.argmax(dim=1) == labels).sum())
 
     def end_experience(self, counts: NDArray[np.int64]) -> None:

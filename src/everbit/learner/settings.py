@@ -15,22 +15,26 @@ from everbit.quantize.widths import Widths
 
 @dataclass(frozen=True)
 class Strategy:
-    """How a learner treats its head, its past and its body (METHOD 1.1 to 1.3)."""
+    """How a learner treats its head, its past and its body (METHOD 1.1 to 1.3).
+
+    learning_rates: for the mean gradient of a mini-batch, by kind of parameter; chosen on a class order that no result uses
+    (docs/experiments.md).
+    """
 
     cwr: bool
     replay: bool
     train_body: bool
+    learning_rates: dict[str, float]
 
+
+BODY_RATES = {"binary": 0.03, "norm": 0.03, "bias": 0.03, "weight": 0.03}
 
 STRATEGIES = {
-    "naive": Strategy(cwr=False, replay=False, train_body=True),
-    "cwr": Strategy(cwr=True, replay=False, train_body=False),
-    "lr": Strategy(cwr=True, replay=True, train_body=True),
+    "naive": Strategy(cwr=False, replay=False, train_body=True, learning_rates={"head": 0.1, **BODY_RATES}),
+    "cwr": Strategy(cwr=True, replay=False, train_body=False, learning_rates={"head": 0.003, **BODY_RATES}),
+    "lr": Strategy(cwr=True, replay=True, train_body=True, learning_rates={"head": 0.1, **BODY_RATES}),
 }
 """naive: fine-tuning. cwr: CWR* on a frozen body, V24's comparison. lr: latent replay + CWR*, everbit's own."""
-
-DEFAULT_LEARNING_RATES = {"head": 0.05, "binary": 0.01, "norm": 0.01, "bias": 0.01, "weight": 0.01}
-"""One a kind of parameter; for the mean gradient of a mini-batch."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,8 @@ class Settings:
     strategy: a key of STRATEGIES. classes: most classes it can ever know. replay_per_class: latents kept of one class
     at most. memory: bytes the whole learner may take, also as "2MB", None for no limit; with a limit the replay
     memory gets what the rest leaves, shared evenly by the classes. experience_images: with a limit, most images of
-    one experience. batch_new : batch_replayed: patterns of a mini-batch. learning_rates: by kind of parameter.
+    one experience. batch_new : batch_replayed: patterns of a mini-batch. learning_rates: by kind of
+    parameter, the strategy's where none is given.
     count_replayed: CWR* counts replayed patterns as patterns of the experience. seed: of every shuffle and draw; the
     same seed gives the same bits.
     """
@@ -52,7 +57,7 @@ class Settings:
     experience_images: int = 256
     batch_new: int = 16
     batch_replayed: int = 64
-    learning_rates: dict[str, float] = field(default_factory=lambda: dict(DEFAULT_LEARNING_RATES))
+    learning_rates: dict[str, float] = field(default_factory=dict)
     count_replayed: bool = True
     seed: int = 0
 
@@ -69,7 +74,7 @@ class Settings:
         ):
             object.__setattr__(self, name, whole_number(name, getattr(self, name), least, most))
         object.__setattr__(self, "memory", parse_bytes(self.memory))
-        object.__setattr__(self, "learning_rates", _learning_rates(self.learning_rates))
+        object.__setattr__(self, "learning_rates", _learning_rates(self.learning_rates, self.rule))
         if not isinstance(self.count_replayed, bool):
             raise ConfigurationError(f"count_replayed is {self.count_replayed!r}: choose True or False")
 
@@ -90,11 +95,11 @@ def whole_number(name: str, value: object, least: int, most: int) -> int:
     return operator.index(value)
 
 
-def _learning_rates(rates: object) -> dict[str, float]:
-    """The learning rate of every kind of parameter, the default where none is given."""
+def _learning_rates(rates: object, strategy: Strategy) -> dict[str, float]:
+    """The learning rate of every kind of parameter, the strategy's where none is given."""
     if not isinstance(rates, dict):
-        raise ConfigurationError(f"learning_rates are {rates!r}: give a dict, such as {DEFAULT_LEARNING_RATES}")
-    chosen = dict(DEFAULT_LEARNING_RATES)
+        raise ConfigurationError(f"learning_rates are {rates!r}: give a dict, such as {strategy.learning_rates}")
+    chosen = dict(strategy.learning_rates)
     for kind, rate in rates.items():
         if kind not in chosen:
             raise ConfigurationError(f"no parameter is of kind {kind!r}: kinds are {', '.join(PARAMETER_KINDS)}")
