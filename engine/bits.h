@@ -6,18 +6,18 @@
 
 namespace everbit {
 
-inline int32_t words_for(int32_t channels) { return (channels + 63) / 64; }
+static inline int32_t words_for(int32_t channels) { return (channels + 63) / 64; }
 
 // The word with ones where channels exist: all ones, but for the last word of a pixel.
-inline uint64_t channel_mask(int32_t channels, int32_t word) {
+static inline uint64_t channel_mask(int32_t channels, int32_t word) {
   const int32_t left = channels - word * 64;
   return left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
 }
 
-inline int popcount(uint64_t word) { return __builtin_popcountll(word); }
+static inline int popcount(uint64_t word) { return __builtin_popcountll(word); }
 
 // Reads `bits` (1..16) bits at a bit offset of a byte string, lowest bit first.
-inline uint32_t read_bits(const uint8_t* bytes, size_t offset, int bits) {
+static inline uint32_t read_bits(const uint8_t* bytes, size_t offset, int bits) {
   uint32_t value = 0;
   for (int i = 0; i < bits; ++i) {
     const size_t at = offset + static_cast<size_t>(i);
@@ -27,7 +27,7 @@ inline uint32_t read_bits(const uint8_t* bytes, size_t offset, int bits) {
 }
 
 // Writes `bits` bits at a bit offset; the bytes must be zero there.
-inline void write_bits(uint8_t* bytes, size_t offset, int bits, uint32_t value) {
+static inline void write_bits(uint8_t* bytes, size_t offset, int bits, uint32_t value) {
   for (int i = 0; i < bits; ++i) {
     const size_t at = offset + static_cast<size_t>(i);
     bytes[at >> 3] = static_cast<uint8_t>(bytes[at >> 3] | (((value >> i) & 1) << (at & 7)));

@@ -1,6 +1,8 @@
 // The arithmetic rules of docs/arithmetic.md, section 1, once.
 //
 // Every function is exact and total: it has one right answer for every input, saturates instead of wrapping, and uses integers only.
+// All are static: kernels compiled for one instruction set include this header too, and the linker must never hand their copy of a
+// function to code that runs on every processor.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +10,13 @@
 namespace everbit {
 
 // Bits of |v|; 0 for 0. The magnitude is taken unsigned, so the most negative value is safe.
-inline int bit_length(int64_t v) {
+static inline int bit_length(int64_t v) {
   const uint64_t magnitude = v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
   return magnitude == 0 ? 0 : 64 - __builtin_clzll(magnitude);
 }
 
 // Rounding right shift, half away from zero. shift >= 0; at 63 and beyond the result is 0.
-inline int64_t rounding_shift(int64_t v, int shift) {
+static inline int64_t rounding_shift(int64_t v, int shift) {
   if (shift == 0) return v;
   if (shift > 62) return 0;
   const uint64_t magnitude = v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
@@ -23,25 +25,25 @@ inline int64_t rounding_shift(int64_t v, int shift) {
 }
 
 // The same for int32 values whose sum with half a unit fits int32 (the caller states why).
-inline int32_t rounding_shift32(int32_t v, int shift) {
+static inline int32_t rounding_shift32(int32_t v, int shift) {
   if (shift == 0) return v;
   return (v + (int32_t{1} << (shift - 1)) - (v < 0)) >> shift;
 }
 
 // Clamp to [-2^(bits-1), 2^(bits-1) - 1].
-inline int32_t saturate(int64_t v, int bits) {
+static inline int32_t saturate(int64_t v, int bits) {
   const int64_t top = (int64_t{1} << (bits - 1)) - 1;
   return static_cast<int32_t>(v > top ? top : v < -top - 1 ? -top - 1 : v);
 }
 
 // Clamp to [-(2^(bits-1) - 1), 2^(bits-1) - 1].
-inline int32_t saturate_symmetric(int64_t v, int bits) {
+static inline int32_t saturate_symmetric(int64_t v, int bits) {
   const int64_t top = (int64_t{1} << (bits - 1)) - 1;
   return static_cast<int32_t>(v > top ? top : v < -top ? -top : v);
 }
 
 // v * 2^shift for shift >= 0, else a rounding right shift; the product saturates at 63 bits.
-inline int64_t shift_either_way(int64_t v, int shift) {
+static inline int64_t shift_either_way(int64_t v, int shift) {
   if (shift < 0) return rounding_shift(v, -shift);
   if (v == 0) return 0;
   if (bit_length(v) + shift > 62) return v > 0 ? INT64_MAX : INT64_MIN + 1;
@@ -49,7 +51,7 @@ inline int64_t shift_either_way(int64_t v, int shift) {
 }
 
 // Division rounding half away from zero; divisor > 0.
-inline int64_t rounding_divide(int64_t v, int64_t divisor) {
+static inline int64_t rounding_divide(int64_t v, int64_t divisor) {
   const uint64_t magnitude = v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
   const uint64_t d = static_cast<uint64_t>(divisor);
   const int64_t quotient = static_cast<int64_t>(magnitude / d + (magnitude % d >= d - magnitude % d ? 1 : 0));
@@ -57,7 +59,7 @@ inline int64_t rounding_divide(int64_t v, int64_t divisor) {
 }
 
 // Saturating rounding doubling high multiply (gemmlowp's name): a * b / 2^31.
-inline int32_t high_multiply(int32_t a, int32_t b) {
+static inline int32_t high_multiply(int32_t a, int32_t b) {
   return saturate(rounding_shift(static_cast<int64_t>(a) * b, 31), 32);
 }
 
@@ -65,11 +67,12 @@ inline int32_t high_multiply(int32_t a, int32_t b) {
 struct Scale {
   int32_t mantissa;
   int32_t exponent;
-
-  Scale shifted(int32_t by) const { return {mantissa, exponent + by}; }
 };
 
-inline Scale operator*(Scale a, Scale b) {
+// s * 2^by.
+static inline Scale shifted(Scale s, int32_t by) { return {s.mantissa, s.exponent + by}; }
+
+static inline Scale operator*(Scale a, Scale b) {
   int32_t mantissa = high_multiply(a.mantissa, b.mantissa);
   int32_t exponent = a.exponent + b.exponent;
   if (mantissa < (int32_t{1} << 30) && mantissa > -(int32_t{1} << 30)) {
@@ -80,7 +83,7 @@ inline Scale operator*(Scale a, Scale b) {
 }
 
 // The Scale of 1 / n, n >= 1.
-inline Scale reciprocal(uint32_t n) {
+static inline Scale reciprocal(uint32_t n) {
   const int bits = bit_length(n);
   const uint64_t mantissa = ((uint64_t{1} << (30 + bits)) + n / 2) / n;
   if (mantissa >= uint64_t{1} << 31) return {int32_t{1} << 30, 2 - bits};
@@ -89,7 +92,7 @@ inline Scale reciprocal(uint32_t n) {
 
 // v times a Scale, rounded and saturated to int32. The value is first brought to 32 bits: narrowed where it is wider, widened by no
 // more than the positive exponent where it is shorter, so that no low bit is lost to a product that is shifted up afterwards.
-inline int32_t scale(int64_t v, Scale by) {
+static inline int32_t scale(int64_t v, Scale by) {
   const uint64_t size = static_cast<uint64_t>(v < 0 ? ~v : v);
   int narrowed = (size == 0 ? 0 : 64 - __builtin_clzll(size)) - 31;
   const int most_widened = by.exponent > 0 ? by.exponent : 0;
@@ -102,7 +105,7 @@ inline int32_t scale(int64_t v, Scale by) {
 }
 
 // Integer square root, rounded down: the largest r with r * r <= v.
-inline uint32_t integer_sqrt(uint64_t v) {
+static inline uint32_t integer_sqrt(uint64_t v) {
   uint64_t root = 0;
   for (int bit = 31; bit >= 0; --bit) {
     const uint64_t trial = root | (uint64_t{1} << bit);
@@ -112,7 +115,7 @@ inline uint32_t integer_sqrt(uint64_t v) {
 }
 
 // 2^(t / 65536) for t <= 0, in units of 2^-30. A minimax quintic of 2^x on [0, 1); exact at whole powers, error below 1.4e-7.
-inline uint32_t exp2_fixed(int64_t t) {
+static inline uint32_t exp2_fixed(int64_t t) {
   constexpr int64_t kExp2[6] = {1073741824, 744267345, 257856010, 59974165, 9607579, 2036725};
   const int64_t whole = -(t >> 16);
   if (whole > 31) return 0;

@@ -6,7 +6,7 @@
 namespace everbit {
 
 // SplitMix64's output function (Steele, Lea, Flood 2014): a bijective mix of 64 bits.
-inline uint64_t mix64(uint64_t z) {
+static inline uint64_t mix64(uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);

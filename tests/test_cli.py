@@ -28,7 +28,7 @@ finally:
 
 def everbit(*arguments: str, code: str = "from everbit.cli import main; main()") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([name, "--help"] for name in cli.COMMANDS)])
@@ -114,7 +114,7 @@ def test_interrupted_by_the_user(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert "After experience 1" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert errors == "Stopped: by Ctrl-C; files written so far are whole and stay where they are\n"
     assert list(out.iterdir()) == []

@@ -264,7 +264,7 @@ uint64_t update_row(Parameter& latent, int32_t first, int32_t count, const Sum* 
   if constexpr (sizeof(Sum) == sizeof(int32_t)) {
     if (latent.width >= 8) {
       uint8_t* weights = static_cast<uint8_t*>(latent.values) + static_cast<size_t>(first) * static_cast<size_t>(latent.width / 8);
-      return update_loop({weights, latent.width, sums, count, step.shifted(exponent + latent.width - 1)});
+      return update_loop({weights, latent.width, sums, count, shifted(step, exponent + latent.width - 1)});
     }
   }
   uint64_t word = 0;

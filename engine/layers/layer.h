@@ -107,7 +107,7 @@ void write_gradient(Gradient& gradient, Sum* sums, size_t count, int32_t exponen
 
 // P <- P - lr * D for element i of a parameter; `step` is learning rate / batch times the layer's own factor, without exponents.
 inline void update_parameter(Parameter& p, int32_t i, int64_t sum, Scale step, int32_t exponent) {
-  const Scale by = step.shifted(exponent - p.range_exponent + p.width - 1);
+  const Scale by = shifted(step, exponent - p.range_exponent + p.width - 1);
   p.set(i, saturate_symmetric(static_cast<int64_t>(p.get(i)) - scale(sum, by), p.width));
 }
 

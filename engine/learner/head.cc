@@ -122,7 +122,7 @@ void Head::end_experience(const uint32_t* counts) {
 void Head::logits(const void* features, int32_t batch, bool temporary, int32_t* out) const {
   const TensorRecord& tensor = program_.feature_tensor();
   const Parameter w = rows(temporary ? tw_ : cw_);
-  const Scale to_logit = program_.head().logit.shifted(-(widths_.non_binary - 1));
+  const Scale to_logit = shifted(program_.head().logit, -(widths_.non_binary - 1));
   with_activation_type(tensor.bits, [&](auto type) {
     const auto* x = static_cast<const decltype(type)*>(features);
     for (int32_t b = 0; b < batch; ++b, x += features_) {

@@ -236,7 +236,7 @@ def test_the_command_writes_json_and_prints_a_table(folder: Path, tmp_path: Path
     written = runner.invoke(cli.app, command(folder, *options, "--json", str(out)))
     assert (written.exit_code, written.stdout) == (0, "")
     result = json.loads(out.read_text())
-    assert result["configuration"]["learning_rates"] == {"head": 0.02, "binary": 0.0}
+    assert result["configuration"]["learning_rates"].items() >= {"head": 0.02, "binary": 0.0}.items()
     assert result["configuration"]["bits"] == "8,16,16,1"
     assert list(out.parent.iterdir()) == [out]
     shown = runner.invoke(cli.app, command(folder, *options))

@@ -12,7 +12,7 @@ namespace everbit {
 
 constexpr int32_t kIntGemmStep = 16;
 
-inline int32_t int_gemm_stride(int32_t length) { return (length + kIntGemmStep - 1) / kIntGemmStep * kIntGemmStep; }
+static inline int32_t int_gemm_stride(int32_t length) { return (length + kIntGemmStep - 1) / kIntGemmStep * kIntGemmStep; }
 
 using IntGemm = void(const int16_t* a, int32_t rows, int32_t stride, int32_t length, const int8_t* w, int32_t columns, int64_t* c);
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from everbit.compile.program import Program
 from everbit.data.streams import Stream, nc_stream, ni_stream
@@ -13,6 +14,7 @@ from everbit.learner.learner import Learner
 from everbit.learner.protocol import ContinualLearner
 from everbit.learner.settings import Settings
 from everbit.quantize.widths import Widths
+from everbit.zoo.cuts import DEFAULT_CUTS
 
 SCENARIOS: dict[str, Callable[..., Stream]] = {"nc": nc_stream, "ni": ni_stream}
 """nc: new classes. ni: new instances of the same classes."""
@@ -59,7 +61,7 @@ class Configuration:
     scenario: a key of SCENARIOS. learner: a key of LEARNERS. model: a path of an .everbit file or a name of the zoo;
     cut, width: of a network of the zoo. images_per_class, test_images_per_class: at most, of the training images of the
     whole stream and of the test images. augment: crop and flip each training image once, as it arrives.
-    learning_rates: by kind of parameter, those that differ from the defaults.
+    learning_rates: by kind of parameter, those that differ from the strategy's.
     """
 
     scenario: str
@@ -92,6 +94,12 @@ class Configuration:
     def kind(self) -> LearnerKind:
         """What learns."""
         return LEARNERS[self.learner]
+
+    def described(self) -> dict[str, Any]:
+        """JSON of all options, defaults included."""
+        rates = self.settings(1, 1, 0).learning_rates
+        cut = self.cut or DEFAULT_CUTS.get(self.model)
+        return {**asdict(self), "bits": str(self.bits), "cut": cut, "learning_rates": rates}
 
     def settings(self, classes: int, experience_images: int, seed: int) -> Settings:
         """The learner's options for a stream of so many classes and images in its largest experience."""

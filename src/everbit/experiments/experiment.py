@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def run_experiment(
     runs = [_run(configuration, data, source, seed, cache, watcher) for seed in range(seeds)]
     finals = np.array([run["final_accuracy"] for run in runs])
     return {
-        "configuration": {**asdict(configuration), "bits": str(configuration.bits), "version": __version__},
+        "configuration": {**configuration.described(), "version": __version__},
         "runs": runs,
         "mean_final_accuracy": float(finals.mean()),
         "std_final_accuracy": float(finals.std(ddof=1)) if seeds > 1 else 0.0,
@@ -102,11 +102,7 @@ def _run(
     """One class order: from the cache, or learned from where it got to."""
     stream = SCENARIOS[configuration.scenario](dataset, configuration.experiences, seed, configuration.images_per_class)
     identity = {
-        "configuration": {
-            **asdict(configuration),
-            "bits": str(configuration.bits),
-            "model": Path(configuration.model).name,
-        },
+        "configuration": {**configuration.described(), "model": Path(configuration.model).name},
         "seed": seed,
         "model_digest": source.digest,
         "stream_digest": _stream_digest(stream),

@@ -22,7 +22,7 @@ class LatentCode(Protocol):
         """The bytes to store."""
 
     def decode(self, stored: NDArray[np.uint8]) -> Tensor:
-        """The activation that the learnable part sees."""
+        """The activation that the learnable part sees, channels first in memory: fastest on the small maps there."""
 
 
 class QuantizedLatent:
@@ -65,7 +65,7 @@ class QuantizedLatent:
         else:
             factor, offset = self.from_code
             q = codes * factor + offset
-        return ((q - self.zero_point) * self.scale).permute(0, 3, 1, 2)
+        return ((q - self.zero_point) * self.scale).permute(0, 3, 1, 2).contiguous()
 
 
 class RealLatent:
@@ -80,7 +80,7 @@ class RealLatent:
 
     def decode(self, stored: NDArray[np.uint8]) -> Tensor:
         values = np.ascontiguousarray(stored).view(np.float32).reshape(len(stored), *self.shape)
-        return torch.from_numpy(values).permute(0, 3, 1, 2)
+        return torch.from_numpy(values).permute(0, 3, 1, 2).contiguous()
 
 
 LATENTS: dict[str, type[QuantizedLatent] | type[RealLatent]] = {"program": QuantizedLatent, "float": RealLatent}

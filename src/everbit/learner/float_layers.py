@@ -1,8 +1,7 @@
 """The layers of a program in real numbers: one PyTorch module a kind, every constant dequantized.
 
-docs/arithmetic.md, sections 3 and 4, without its rounding and clamping. Activations are float32 [N, C, H, W] in
-channels-last memory; constants are folded in float64 first. Gradients come from autograd, those of signs from their
-estimators.
+docs/arithmetic.md, sections 3 and 4, without its rounding and clamping. Activations are float32 [N, C, H, W]; constants
+are folded in float64 first. Gradients come from autograd, those of signs from their estimators.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def _weight(values: NDArray[np.float64], layer: Layer, source: ProgramTensor, ta
     """float32 [out, in, height, width] of values in the program's order, [out, height, width, in]."""
     height, width = layer.attributes["kernel_height"], layer.attributes["kernel_width"]
     ordered = values.reshape(target.channels, height, width, source.channels)
-    return torch.from_numpy(ordered).float().permute(0, 3, 1, 2)
+    return torch.from_numpy(ordered).float().permute(0, 3, 1, 2).contiguous()
 
 
 class _Constants(nn.Module):
@@ -177,10 +176,13 @@ class Sign(_Constants):
         source = sources[0]
         threshold = np.zeros(1) if self.learned else layer.arrays["threshold"].astype(np.float64) - source.zero_point
         self.constant("threshold", _by_channel(threshold * source.scale))
+        self.moved = bool(threshold.any())
 
     def forward(self, x: Tensor) -> Tensor:
         u = x + self.learned["bias"] if "bias" in self.learned else x
         estimated = ste_sign(u, self.clip) if self.estimator == "ste_sign" else approx_sign(u)
+        if not self.moved:
+            return estimated
         # The estimator stands at 0; a threshold elsewhere moves the sign, not its derivative.
         return estimated + (torch.where(u >= self.threshold, 1.0, -1.0) - estimated).detach()
 

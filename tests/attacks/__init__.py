@@ -1,0 +1,1 @@
+"""Hostile inputs, made by small generators."""
