@@ -5,7 +5,7 @@
 namespace everbit {
 namespace {
 
-constexpr const char* kNames[] = {"scalar", "avx2", "avx512", "neon"};
+constexpr const char* kNames[] = {"scalar", "avx2", "avx512"};
 
 Isa active = best_isa();
 
@@ -23,15 +23,12 @@ bool isa_available(Isa isa) {
              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
              __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512vnni");
 #endif
-#if defined(__ARM_NEON)
-    case Isa::kNeon: return true;
-#endif
     default: return false;
   }
 }
 
 Isa best_isa() {
-  for (const Isa isa : {Isa::kNeon, Isa::kAvx512, Isa::kAvx2}) {
+  for (const Isa isa : {Isa::kAvx512, Isa::kAvx2}) {
     if (isa_available(isa)) return isa;
   }
   return Isa::kScalar;

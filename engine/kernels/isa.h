@@ -3,7 +3,7 @@
 
 namespace everbit {
 
-enum class Isa { kScalar, kAvx2, kAvx512, kNeon, kCount };
+enum class Isa { kScalar, kAvx2, kAvx512, kCount };
 
 const char* isa_name(Isa isa);
 bool isa_available(Isa isa);
@@ -20,7 +20,6 @@ struct KernelTable {
   F* scalar;
   F* avx2 = nullptr;
   F* avx512 = nullptr;
-  F* neon = nullptr;
 
   F* active() const {
     switch (active_isa()) {
@@ -28,7 +27,6 @@ struct KernelTable {
         if (avx512 != nullptr) return avx512;
         [[fallthrough]];
       case Isa::kAvx2: return avx2 != nullptr ? avx2 : scalar;
-      case Isa::kNeon: return neon != nullptr ? neon : scalar;
       default: return scalar;
     }
   }

@@ -1,5 +1,6 @@
 // A shortcut meets its branch: one rounding for both, |A| < 2^13 so that the int32 sum of two 16-bit products and B cannot wrap.
 #include "../kernels/elementwise/elementwise.h"
+#include "affine.h"
 #include "layers.h"
 
 namespace everbit {
@@ -7,7 +8,6 @@ namespace {
 
 enum Attribute { kA0, kA1, kB, kShift };
 constexpr int32_t kMaxFactor = (int32_t{1} << 13) - 1;
-constexpr int32_t kMaxOffset = int32_t{1} << 29;
 
 }  // namespace
 
@@ -21,7 +21,8 @@ const char* add_check(const Program& program, const LayerRecord& layer) {
   }
   const int32_t* a = layer.attributes;
   if (out.bits == 1 || a[kA0] > kMaxFactor || a[kA0] < -kMaxFactor || a[kA1] > kMaxFactor || a[kA1] < -kMaxFactor ||
-      a[kB] > kMaxOffset || a[kB] < -kMaxOffset || a[kShift] < 0 || a[kShift] > 29) {
+      a[kB] > kMaxAffineOffset || a[kB] < -kMaxAffineOffset || a[kShift] < 0 ||
+      a[kShift] > kMaxAffineShift) {
     return "an add has constants out of range";
   }
   return nullptr;

@@ -8,6 +8,7 @@
 #include "../kernels/gradient/gradient.h"
 #include "../kernels/sign_gemm/sign_gemm.h"
 #include "../kernels/xnor_gemm/xnor_gemm.h"
+#include "../memory.h"
 #include "binary_convolution.h"
 #include "layers.h"
 #include "window.h"
@@ -26,23 +27,10 @@ Window window_of(const LayerRecord& layer) {
   return {layer.attributes[0], layer.attributes[1], layer.attributes[2], layer.attributes[3]};
 }
 
-// The pieces of the scratch memory, each aligned to 64 bytes.
-struct Scratch {
-  size_t used = 0;
-  uint8_t* base = nullptr;
-
-  template <typename T>
-  T* take(size_t count) {
-    T* piece = base == nullptr ? nullptr : reinterpret_cast<T*>(base + used);
-    used += (count * sizeof(T) + 63) / 64 * 64;
-    return piece;
-  }
-};
-
 struct ForwardScratch {
   uint64_t* patches;  // kForwardRows x taps x words
 
-  ForwardScratch(Scratch& s, int32_t taps, int32_t words)
+  ForwardScratch(Region& s, int32_t taps, int32_t words)
       : patches(s.take<uint64_t>(static_cast<size_t>(kForwardRows) * static_cast<size_t>(taps) * static_cast<size_t>(words))) {}
 };
 
@@ -56,7 +44,7 @@ struct BackwardScratch {
   Sum* sums;          // one product: C_out x 64, or kBackwardRows x 64
   Sum* input_sums;    // gradient of the input before it is quantized
 
-  BackwardScratch(Scratch& s, int32_t batch, const TensorRecord& in, const TensorRecord& out, int32_t taps)
+  BackwardScratch(Region& s, int32_t batch, const TensorRecord& in, const TensorRecord& out, int32_t taps)
       : places(static_cast<size_t>(batch) * static_cast<size_t>(out.pixels())) {
     const size_t channels = static_cast<size_t>(out.channels);
     const size_t row = static_cast<size_t>(taps) * channels;
@@ -166,7 +154,7 @@ size_t binary_convolution_scratch(const Extent& extent) {
   const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
   const TensorRecord& out = extent.program.tensor(extent.layer.output);
   const int32_t taps = window_of(extent.layer).taps();
-  Scratch forward, backward;
+  Region forward, backward;
   ForwardScratch(forward, taps, words_for(in.channels));
   with_product_type(extent.widths.non_binary, [&](auto g, auto sum) {
     BackwardScratch<decltype(g), decltype(sum)>(backward, extent.batch, in, out, taps);
@@ -182,7 +170,7 @@ void binary_convolution_forward(const Context& context) {
   const int32_t words = words_for(in.channels);
   const int32_t steps = window.taps() * words;
   const BinaryWeights& weights = *context.binary;
-  Scratch scratch{0, static_cast<uint8_t*>(context.scratch)};
+  Region scratch{static_cast<uint8_t*>(context.scratch)};
   const ForwardScratch room(scratch, window.taps(), words);
 
   const uint64_t* x = context.input_values<uint64_t>();
@@ -324,7 +312,7 @@ void binary_convolution_backward(const Context& context) {
   const Gradient& gradient = context.output_gradient();
   const int q_b = context.widths.non_binary;
   with_product_type(q_b, [&](auto product, auto sum) {
-    Scratch scratch{0, static_cast<uint8_t*>(context.scratch)};
+    Region scratch{static_cast<uint8_t*>(context.scratch)};
     const BackwardScratch<decltype(product), decltype(sum)> room(scratch, context.batch, in, context.output(),
                                                                  window_of(context.layer).taps());
     with_gradient_type(q_b, [&](auto element, auto) {

@@ -5,6 +5,7 @@
 // 65537 terms of 31 + 16 bits for the weights' (network.cc).
 #include "../kernels/elementwise/elementwise.h"
 #include "../kernels/int_gemm/int_gemm.h"
+#include "../memory.h"
 #include "layers.h"
 #include "window.h"
 
@@ -34,8 +35,6 @@ const int8_t* forward_weights(const Context& context, int8_t* room, int32_t coun
   for (int32_t i = 0; i < count; ++i) room[i] = static_cast<int8_t>(weight->forward8(i));
   return room;
 }
-
-size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
@@ -73,9 +72,9 @@ size_t convolution_scratch(const Extent& extent) {
   const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
   const TensorRecord& out = extent.program.tensor(extent.layer.output);
   const size_t patch = static_cast<size_t>(patch_length(extent.program, extent.layer));
-  const size_t weights = round_up(patch * static_cast<size_t>(out.channels));
+  const size_t weights = aligned(patch * static_cast<size_t>(out.channels));
   const size_t stride = static_cast<size_t>(int_gemm_stride(patch_length(extent.program, extent.layer)));
-  const size_t forward = weights + round_up(kRowsAtOnce * stride * sizeof(int16_t)) +
+  const size_t forward = weights + aligned(kRowsAtOnce * stride * sizeof(int16_t)) +
                          (kRowsAtOnce + 1) * static_cast<size_t>(out.channels) * sizeof(int64_t);
   const size_t sums = static_cast<size_t>(extent.batch) * static_cast<size_t>(in.elements()) * sizeof(int64_t);
   const size_t row = patch * sizeof(int64_t);
@@ -96,10 +95,10 @@ void convolution_forward(const Context& context) {
 
   uint8_t* scratch = static_cast<uint8_t*>(context.scratch);
   const int8_t* weights = forward_weights(context, reinterpret_cast<int8_t*>(scratch), length * out.channels);
-  scratch += round_up(static_cast<size_t>(length) * static_cast<size_t>(out.channels));
+  scratch += aligned(static_cast<size_t>(length) * static_cast<size_t>(out.channels));
   int16_t* patches = reinterpret_cast<int16_t*>(scratch);
   const int32_t stride = int_gemm_stride(length);
-  int64_t* sums = reinterpret_cast<int64_t*>(scratch + round_up(kRowsAtOnce * static_cast<size_t>(stride) * sizeof(int16_t)));
+  int64_t* sums = reinterpret_cast<int64_t*>(scratch + aligned(kRowsAtOnce * static_cast<size_t>(stride) * sizeof(int16_t)));
   for (int32_t i = 0; i < kRowsAtOnce * stride; ++i) patches[i] = 0;  // once: what lies behind a patch stays 0
   int64_t* offset = sums + kRowsAtOnce * out.channels;  // the bias, less what the zero point adds to every sum of a channel
   for (int32_t c = 0; c < out.channels; ++c) {
@@ -144,7 +143,7 @@ void convolution_backward(const Context& context) {
 
   uint8_t* scratch = static_cast<uint8_t*>(context.scratch);
   const int8_t* weights = forward_weights(context, reinterpret_cast<int8_t*>(scratch), length * out.channels);
-  int64_t* sums = reinterpret_cast<int64_t*>(scratch + round_up(static_cast<size_t>(length) * static_cast<size_t>(out.channels)));
+  int64_t* sums = reinterpret_cast<int64_t*>(scratch + aligned(static_cast<size_t>(length) * static_cast<size_t>(out.channels)));
 
   with_gradient_type(context.widths.non_binary, [&](auto element, auto) {
     const auto* g = static_cast<const decltype(element)*>(gradient.values);

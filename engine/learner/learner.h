@@ -1,4 +1,4 @@
-// The learner: a program, its replay memory, its head, and the steps that make them learn (METHOD 1).
+// The learner: a program, its replay memory, its head, and the steps that make them learn (docs/method.md 1).
 //
 // One experience: begin with add() for every image, then begin_training(), train_step() until it is done, end_experience(). The caller
 // owns all memory: plan() says how much, start() takes it, nothing allocates afterwards. Not thread-safe; two learners are independent.
@@ -20,7 +20,7 @@ struct LearnerOptions {
   int32_t replay_slots;         // patterns in the replay memory; 0: no replay
   int32_t replay_per_class;     // at most so many of one class
   int32_t experience_patterns;  // most new patterns in one experience
-  int32_t batch_new;            // B_N of METHOD 1.2
+  int32_t batch_new;            // B_N of docs/method.md 1.2
   int32_t batch_replayed;       // B_R
   HeadRule head_rule;
   bool train_body;              // the learnable part learns too, not the head alone

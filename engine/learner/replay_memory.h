@@ -1,4 +1,4 @@
-// The replay memory: a class-balanced reservoir of encoded latents (METHOD 1.3; V24, Algorithm 1, made unambiguous).
+// The replay memory: a class-balanced reservoir of encoded latents (docs/method.md 1.3; V24, Algorithm 1, made unambiguous).
 //
 // Every pattern ever seen of a class is kept with equal probability: Vitter's algorithm R with a counter a class that persists. When
 // the memory is full and a new class arrives, quotas shrink evenly and each class over its quota gives up random patterns, which keeps

@@ -1,6 +1,6 @@
 """everbit: binary neural networks that keep learning on small devices, in integers.
 
-    learner = everbit.Learner.open("birealnet18", memory="2MB")
+    learner = everbit.Learner.open("birealnet18", memory="16MB")
     learner.partial_fit(images, labels)
     learner.predict(images)
 """

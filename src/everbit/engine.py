@@ -1,6 +1,6 @@
 """The compiled engine and its instruction set.
 
-`EVERBIT_ISA=scalar|avx2|avx512|neon` in the environment forces one; otherwise the fastest this processor has is used. All of them
+`EVERBIT_ISA=scalar|avx2|avx512` in the environment forces one; otherwise the fastest this processor has is used. All of them
 compute the same bits.
 """
 
@@ -13,7 +13,12 @@ from everbit.errors import ConfigurationError
 
 Network = _engine.Network
 NativeLearner = _engine.Learner
-check_program = _engine.check_program
+
+
+def check_program(image: bytes) -> None:
+    """Raises ValueError, with what is wrong, unless the bytes are a sound program image."""
+    _require_isa()
+    _engine.check_program(image)
 
 
 def available_isas() -> list[str]:
@@ -23,6 +28,7 @@ def available_isas() -> list[str]:
 
 def active_isa() -> str:
     """The instruction set in use."""
+    _require_isa()
     return str(_engine.active_isa())
 
 
@@ -34,5 +40,12 @@ def select_isa(name: str) -> None:
         )
 
 
-if os.environ.get("EVERBIT_ISA"):
+def _require_isa() -> None:
+    """Raises what EVERBIT_ISA got wrong: not when the package is imported, where nobody could catch it, but at first use."""
+    wanted = os.environ.get("EVERBIT_ISA")
+    if wanted and wanted not in available_isas():
+        select_isa(wanted)
+
+
+if os.environ.get("EVERBIT_ISA", "") in available_isas():
     select_isa(os.environ["EVERBIT_ISA"])

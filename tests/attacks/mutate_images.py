@@ -18,7 +18,30 @@ from everbit.compile.operations import PARAMETER_KINDS
 from reference.random_program import LATENT_BITS, SINGLE_LAYERS, random_program, single_layer_program
 
 MOST_ELEMENTS = 2**17  # of all tensors: larger ones only cost time
-INTERESTING = (-(2**31), -(2**29), -(2**15), -64, -2, -1, 0, 1, 2, 3, 4, 8, 16, 31, 32, 63, 64, 65, 127, 255, 2**13, 2**15)
+INTERESTING = (
+    -(2**31),
+    -(2**29),
+    -(2**15),
+    -64,
+    -2,
+    -1,
+    0,
+    1,
+    2,
+    3,
+    4,
+    8,
+    16,
+    31,
+    32,
+    63,
+    64,
+    65,
+    127,
+    255,
+    2**13,
+    2**15,
+)
 INTERESTING += (2**16, 2**26, 2**29, 2**30, 2**31 - 1)
 
 
@@ -48,7 +71,9 @@ def mutated(image: bytes, rng: np.random.Generator) -> bytes:
                 fields.image[int(rng.integers(8, len(image)))] ^= 1 << int(rng.integers(8))
             case _:
                 start = int(rng.integers(fields.table_bytes, len(image)))
-                fields.image[start : start + 4] = rng.integers(0, 256, len(fields.image[start : start + 4]), np.uint8).tobytes()
+                fields.image[start : start + 4] = rng.integers(
+                    0, 256, len(fields.image[start : start + 4]), np.uint8
+                ).tobytes()
     return bytes(fields.image)
 
 

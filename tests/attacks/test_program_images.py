@@ -104,7 +104,15 @@ def test_sides_of_a_tensor(name: str, value: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [(16384, 16384, 16384), (16384, 16384, 1), (16384, 4097, 1), (1, 16384, 16384), (8192, 8192, 2), (2048, 2048, 1024)]
+    "shape",
+    [
+        (16384, 16384, 16384),
+        (16384, 16384, 1),
+        (16384, 4097, 1),
+        (1, 16384, 16384),
+        (8192, 8192, 2),
+        (2048, 2048, 1024),
+    ],
 )
 def test_products_beyond_int32(shape: tuple[int, int, int]) -> None:
     """Each side allowed, the product not: 2^26 values at most."""
@@ -196,7 +204,12 @@ ATTACKED_ATTRIBUTES: dict[str, dict[str, list[int]]] = {
         "B": [2**29 + 1, -(2**29) - 1, INT32_LEAST],
         "s": [-1, 30, INT32_MOST],
     },
-    "rprelu": {"input_mantissa": [1], "input_exponent": [INT32_MOST], "output_mantissa": [-1], "output_exponent": [1025]},
+    "rprelu": {
+        "input_mantissa": [1],
+        "input_exponent": [INT32_MOST],
+        "output_mantissa": [-1],
+        "output_exponent": [1025],
+    },
     "average_pool": {"kernel": [0, -1, 1, 3, 256, INT32_MOST, INT32_LEAST]},
     "max_pool": {
         "kernel": [0, -1, 1, 2, 256, INT32_MOST, INT32_LEAST],
@@ -389,7 +402,9 @@ def test_a_layer_nobody_reads() -> None:
     build.rprelu(source, False, False)
     program = build.finish()
     network = engine.Network(
-        program_image(program), 2, {"q_bin": 8, "q_nonbin": 16, "classes": 2, "cwr": True, "learning_rates": [(2**30, 0)] * 5}
+        program_image(program),
+        2,
+        {"q_bin": 8, "q_nonbin": 16, "classes": 2, "cwr": True, "learning_rates": [(2**30, 0)] * 5},
     )
     before = [network.parameter(index) for index in range(3, 5)]  # gamma and beta
     network.forward(network.encode(np.zeros((2, 4, 4, 1), np.uint8)))

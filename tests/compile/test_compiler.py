@@ -131,8 +131,8 @@ def test_one_bit_latents_keep_the_mean_of_each_side() -> None:
     layer = program.layers[program.latent_index]
     tensor = program.tensors[layer.output]
     assert np.all(layer.arrays["threshold"] == tensor.zero_point), "the next layer is a sign without bias"
-    assert np.all(layer.arrays["low"] <= layer.arrays["threshold"])
-    assert np.all(layer.arrays["high"] >= layer.arrays["threshold"] - 1)
+    assert np.all(layer.arrays["low"] < layer.arrays["threshold"])
+    assert np.all(layer.arrays["high"] >= layer.arrays["threshold"])
 
 
 def test_a_learned_bias_moves_the_threshold_of_the_latent() -> None:
@@ -142,6 +142,35 @@ def test_a_learned_bias_moves_the_threshold_of_the_latent() -> None:
     tensor = program.tensors[layer.output]
     bias = network.get_submodule("stage4.block2").bias.bias.detach().double().numpy()
     np.testing.assert_allclose((layer.arrays["threshold"] - tensor.zero_point) * tensor.scale, -bias, atol=tensor.scale)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_stored_bits_are_the_bits_the_next_sign_sees(name: str) -> None:
+    """docs/method.md 1.4: the binary convolution behind a one-bit latent sees exactly its own bits, also in channels calibration found one-sided."""
+    network = trained_statistics(build(name, width=0.0625))
+    program = compile_program(network, images(2), cut=DEFAULT_CUTS[name])
+    pixels = images(6, 9)
+    reference = ReferenceNetwork(program, 8, 16)
+    codes = reference.frozen_forward(pixels)
+    tensors = reference.learnable_forward(codes)
+    cut = program.layers[program.latent_index].output
+    sign = next(layer for layer in program.layers if layer.kind == "sign" and layer.inputs == (cut,))
+    np.testing.assert_array_equal(tensors[sign.output] > 0, codes == 1)
+
+
+def test_a_dead_channel_keeps_its_bias() -> None:
+    """Batch norms with gamma 0 or nearly: the channel is its beta."""
+    network = trained_statistics(Small(BiRealBlock))
+    with torch.no_grad():
+        network.stem.bn.weight[:2] = torch.tensor([0.0, 1e-9])
+        network.stem.bn.bias[:2] = torch.tensor([1.0, -0.5])
+    program = compile_program(network, images(), cut="block1")
+    reference = ReferenceNetwork(program, 8, 16)
+    stem = next(layer for layer in program.layers if layer.kind == "convolution")
+    tensor = program.tensors[stem.output]
+    values = (reference.frozen_activations(images(2))[stem.output] - tensor.zero_point) * tensor.scale
+    np.testing.assert_allclose(values[..., 0], 1.0, atol=tensor.scale)
+    np.testing.assert_allclose(values[..., 1], -0.5, atol=tensor.scale)
 
 
 def chain(*layers: nn.Module) -> nn.Module:
@@ -166,12 +195,17 @@ def test_a_cut_must_exist_and_carry_everything() -> None:
     network = build("birealnet18", width=0.0625)
     with pytest.raises(CompileError, match=r"no module 'stage9' to cut after.*stage4\.block1"):
         compile_program(network, images(4), cut="stage9")
+    with pytest.raises(CompileError, match=r"stem\.bn: learns, but no convolution that learns.*cut right after it"):
+        compile_program(network, images(4), cut="stem.conv")
+    with pytest.raises(CompileError, match="is no map of height, width"):
+        compile_program(network, images(4), cut="flatten")
     with pytest.raises(CompileError, match=r"cannot cut after stage2\.block2\.bn.*also reads"):
         compile_program(network, images(4), cut="stage2.block2.bn")
 
 
 def test_calibration_needs_images() -> None:
     network = build("birealnet18", width=0.0625)
-    for wrong in (np.zeros((0, 32, 32, 3), np.uint8), np.zeros((4, 32, 32, 3)), np.zeros((32, 32, 3), np.uint8)):
+    gray = np.zeros((4, 32, 32, 1), np.uint8)
+    for wrong in (np.zeros((0, 32, 32, 3), np.uint8), np.zeros((4, 32, 32, 3)), np.zeros((32, 32, 3), np.uint8), gray):
         with pytest.raises(ImageError, match="calibration images"):
             compile_program(network, wrong, cut="stage4.block1")

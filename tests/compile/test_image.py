@@ -59,7 +59,9 @@ def test_inputs_and_parameters_of_every_layer_are_the_engine_s() -> None:
     assert [name for name, _, _ in rows] == list(OPERATIONS)
     for name, inputs, kinds in rows:
         assert int(inputs) == OPERATIONS[name].inputs
-        assert [snake(kind.strip()) for kind in kinds.split(",") if kind] == [kind for _, kind in OPERATIONS[name].parameters]
+        assert [snake(kind.strip()) for kind in kinds.split(",") if kind] == [
+            kind for _, kind in OPERATIONS[name].parameters
+        ]
 
 
 def test_the_sizes_of_the_tables_are_the_engine_s() -> None:
@@ -88,7 +90,9 @@ def test_an_image_says_what_the_program_says(seed: int) -> None:
             assert fields[f"layer.{index}.attribute{place}"] == layer.attributes[name]
         for place, (name, dtype) in enumerate(operation.arrays):
             start, size = (fields[f"layer.{index}.array{place}_{part}"] for part in ("offset", "bytes"))
-            expected = layer.arrays[name].astype(np.dtype(dtype).newbyteorder("<")).tobytes() if name in layer.arrays else b""
+            expected = (
+                layer.arrays[name].astype(np.dtype(dtype).newbyteorder("<")).tobytes() if name in layer.arrays else b""
+            )
             assert image[start : start + size] == expected
             assert start % writer.ALIGNMENT == 0
         for place, (name, _) in enumerate(operation.parameters):

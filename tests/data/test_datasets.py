@@ -13,7 +13,7 @@ from PIL import Image
 
 from everbit.data.datasets import SOURCES, Dataset, load
 from everbit.data.streams import nc_stream, ni_stream
-from everbit.errors import DataError
+from everbit.errors import DataError, ImageError
 
 
 def plain_arrays(classes: int = 10) -> dict[str, Any]:
@@ -200,10 +200,14 @@ def test_parts_that_do_not_fit(change: dict[str, Any], message: str) -> None:
         Dataset("own", **parts, class_names=("a", "b"), train_group=group, license_note="none", pad_crop_flip=False)
 
 
-def test_resized() -> None:
-    data = load("fashion_demo").resized(16, 24)
-    assert data.train_images.shape == (2000, 16, 24, 3)
-    assert data.test_images.shape == (1000, 16, 24, 3)
+def test_fitted() -> None:
+    data = load("fashion_demo")
+    assert data.fitted((32, 32, 3)) is data
+    smaller = data.fitted((16, 24, 3))
+    assert smaller.train_images.shape == (2000, 16, 24, 3)
+    assert smaller.test_images.shape == (1000, 16, 24, 3)
+    with pytest.raises(ImageError, match="3 channels do not fit a model that takes 1"):
+        data.fitted((32, 32, 1))
 
 
 @pytest.mark.parametrize(

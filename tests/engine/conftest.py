@@ -9,7 +9,7 @@ import pytest
 from everbit import engine
 
 
-@pytest.fixture(params=["scalar", "avx2", "avx512", "neon"])
+@pytest.fixture(params=["scalar", "avx2", "avx512"])
 def isa(request: pytest.FixtureRequest) -> Iterator[str]:
     """Every instruction set of the engine, one after the other; those this processor lacks are reported as skipped."""
     if request.param not in engine.available_isas():

@@ -26,7 +26,9 @@ RATE = Scale(2**30, -14)  # 2^-15: of a sum of 65536 terms a step of a few units
 
 def build(program: Program, batch: int, q_nonbin: int = 16, q_bin: int = 16) -> engine.Network:
     options = {"q_bin": q_bin, "q_nonbin": q_nonbin, "classes": 2, "cwr": True}
-    return engine.Network(program_image(program), batch, options | {"learning_rates": [tuple(RATE)] * len(PARAMETER_KINDS)})
+    return engine.Network(
+        program_image(program), batch, options | {"learning_rates": [tuple(RATE)] * len(PARAMETER_KINDS)}
+    )
 
 
 def sign_convolution(
@@ -40,7 +42,9 @@ def sign_convolution(
     builder.deviations = [1.0] * len(builder.tensors)
     source = builder.sign(len(builder.tensors) - 1, learnable=True)
     shape = height + 2 * padding - kernel_height + 1, width + 2 * padding - kernel_width + 1, out
-    target = builder._tensor(replace(builder.tensors[source], height=shape[0], width=shape[1], channels=out, bits=16), 1.0)
+    target = builder._tensor(
+        replace(builder.tensors[source], height=shape[0], width=shape[1], channels=out, bits=16), 1.0
+    )
     attributes = {"kernel_height": kernel_height, "kernel_width": kernel_width, "stride": 1, "padding": padding}
     builder._layer(
         "binary_convolution",
@@ -167,7 +171,14 @@ def test_a_convolution_of_the_most_negative_values(isa: str) -> None:
         "multiplier_mantissa": np.full(3, 2**30, np.int32),
         "multiplier_exponent": np.full(3, -20, np.int8),
     }
-    attributes = {"kernel_height": 1, "kernel_width": 1, "stride": 1, "padding": 0, "input_mantissa": 0, "input_exponent": 0}
+    attributes = {
+        "kernel_height": 1,
+        "kernel_width": 1,
+        "stride": 1,
+        "padding": 0,
+        "input_mantissa": 0,
+        "input_exponent": 0,
+    }
     builder._layer("convolution", (lowest,), output, attributes, arrays)
     builder.latent(output, 8)
     program = builder.finish()

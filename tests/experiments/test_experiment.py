@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from everbit import cli
 from everbit.data.datasets import Dataset
-from everbit.errors import ConfigurationError, DataError, FormatError
+from everbit.errors import ConfigurationError, FormatError, ImageError
 from everbit.experiments.configuration import Configuration
 from everbit.experiments.experiment import run_experiment
 from everbit.experiments.models import CompiledModel, model_source
@@ -131,7 +131,7 @@ def test_images_come_to_the_shape_of_the_model(source: CompiledModel, tmp_path: 
     for dataset in (tiny_dataset(side=12), tiny_dataset(channels=1)):
         result = run_experiment(configuration(test_images_per_class=1), dataset, source, 1, tmp_path)
         assert len(result["runs"]) == 1
-    with pytest.raises(DataError, match="2 channels"):
+    with pytest.raises(ImageError, match="2 channels"):
         run_experiment(configuration(), tiny_dataset(channels=2), source, 1, tmp_path)
 
 

@@ -39,7 +39,9 @@ def whole(description: Description, arrays: Arrays, signed: bool = True) -> byte
     if signed:
         digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
         for name in sorted(arrays):
-            digest.update(f"\n{name} {arrays[name].dtype.name} {arrays[name].shape}\n".encode() + arrays[name].tobytes())
+            digest.update(
+                f"\n{name} {arrays[name].dtype.name} {arrays[name].shape}\n".encode() + arrays[name].tobytes()
+            )
         description = description | {"sha256": digest.hexdigest()}
     return save(arrays, {"everbit": json.dumps(description)})
 
@@ -79,14 +81,14 @@ def test_unchanged_parts_are_read() -> None:
 
 @pytest.mark.parametrize("name", ["missing.everbit", ".", "missing/a.everbit", "nul\0.everbit"])
 def test_a_missing_file(name: str, tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="cannot read the model file.*give the path"):
+    with pytest.raises(FormatError, match=r"cannot read the model file.*give the path"):
         Learner.open(tmp_path / name)
 
 
 def test_an_unwritable_path(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     for target in (tmp_path / "file" / "a.everbit", tmp_path):
-        with pytest.raises(OutputError, match="cannot write .*choose another path"):
+        with pytest.raises(OutputError, match=r"cannot write .*choose another path"):
             save_program(PROGRAM, target)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
@@ -105,7 +107,9 @@ def test_every_truncation() -> None:
         refused(CONTENT[:length], "damaged or no model file.*copy or compile it again")
 
 
-@pytest.mark.parametrize("content", [b"PK\3\4" * 50, b"\x89PNG" * 40, b"\xff" * 64, b"{}", b"\0" * 100, program_image(PROGRAM)])
+@pytest.mark.parametrize(
+    "content", [b"PK\3\4" * 50, b"\x89PNG" * 40, b"\xff" * 64, b"{}", b"\0" * 100, program_image(PROGRAM)]
+)
 def test_foreign_files(content: bytes) -> None:
     refused(content, "damaged or no model file")
 
@@ -133,7 +137,9 @@ def test_flipped_bits() -> None:
 
 def test_a_flip_in_every_array() -> None:
     description, arrays = parts()
-    sha256 = json.loads(json.loads(CONTENT[8 : 8 + int.from_bytes(CONTENT[:8], "little")])["__metadata__"]["everbit"])["sha256"]
+    sha256 = json.loads(json.loads(CONTENT[8 : 8 + int.from_bytes(CONTENT[:8], "little")])["__metadata__"]["everbit"])[
+        "sha256"
+    ]
     for name in arrays:
         changed = {key: array.copy() for key, array in arrays.items()}
         changed[name].view(np.uint8).reshape(-1)[-1] ^= 1
@@ -201,7 +207,9 @@ def test_descriptions_that_mean_nothing(change: Callable[[Description], Descript
         assert_same(program_from_bytes(content, "x"), PROGRAM)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", "[" * 100_000, '{"version": 1}', '{"version": 1, "sha256": 0}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "3", "null", "[" * 100_000, '{"version": 1}', '{"version": 1, "sha256": 0}']
+)
 def test_descriptions_that_are_no_json(text: str) -> None:
     refused(save(parts()[1], {"everbit": text}), "damaged")
 

@@ -160,6 +160,17 @@ def test_foreign_and_damaged_files_are_refused(tmp_path: Path) -> None:
         Learner.load(path)
 
 
+def test_labels_that_are_not_those_of_the_state_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    program = random_program(rng, channels=3)
+    learner = FloatLearner(program, Settings(classes=4)).partial_fit(random_images(rng, program, 4), [1, 2, 1, 2])
+    for wrong in ([1], [1, 1], [1, 2, 3], [1, 2, 3, 4, 5]):
+        monkeypatch.setattr(learner, "_labels", wrong)
+        learner.save(tmp_path / "wrong.learner")
+        with pytest.raises(FormatError, match="cannot be read as a float learner"):
+            FloatLearner.load(tmp_path / "wrong.learner")
+
+
 def test_a_newer_file_asks_for_an_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "float.learner"
     with monkeypatch.context() as patch:

@@ -54,7 +54,9 @@ def test_settings_out_of_range_are_named(options: dict[str, Any], message: str) 
         Learner(PROGRAM, Settings(**options))
 
 
-@pytest.mark.parametrize("widths", ["8,16,16", "8,16,16,3", "8,2,16,2", "8,16,8,1", "16,16,16,2", "a,b,c,d", "8,16,4,2"])
+@pytest.mark.parametrize(
+    "widths", ["8,16,16", "8,16,16,3", "8,2,16,2", "8,16,8,1", "16,16,16,2", "a,b,c,d", "8,16,4,2"]
+)
 def test_widths_the_program_does_not_have_are_named(widths: str) -> None:
     with pytest.raises(ConfigurationError, match=r"8,16,16|choose one of|do not fit the model"):
         Learner(PROGRAM, widths=widths)
@@ -62,7 +64,7 @@ def test_widths_the_program_does_not_have_are_named(widths: str) -> None:
 
 @pytest.mark.parametrize("epochs", [0, -1, 2.5, "5", None, True, 2**16 + 1])
 def test_epochs_must_be_a_whole_number(epochs: Any) -> None:
-    with pytest.raises(ConfigurationError, match="epochs is .*whole number from 1 to 65536"):
+    with pytest.raises(ConfigurationError, match=r"epochs is .*whole number from 1 to 65536"):
         Learner(PROGRAM).partial_fit(images(2), [0, 1], epochs=epochs)
 
 
@@ -74,7 +76,9 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 @pytest.mark.parametrize("strategy", ["lr", "cwr", "naive"])
 def test_too_little_memory_says_how_much_is_enough(strategy: str) -> None:
-    with pytest.raises(CapacityError, match=r"1,000 bytes are too few.*give at least [0-9,]+, or lower classes") as error:
+    with pytest.raises(
+        CapacityError, match=r"1,000 bytes are too few.*give at least [0-9,]+, or lower classes"
+    ) as error:
         Learner(PROGRAM, Settings(strategy=strategy, memory=1000))
     assert isinstance(error.value, MemoryError)
 
@@ -96,7 +100,15 @@ def test_more_memory_than_there_is() -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("2MB", 2_000_000), ("512KiB", 524_288), ("1.5 kb", 1500), (" 7 ", 7), (4096, 4096), ("0.1GiB", 107_374_182), (None, None)],
+    [
+        ("2MB", 2_000_000),
+        ("512KiB", 524_288),
+        ("1.5 kb", 1500),
+        (" 7 ", 7),
+        (4096, 4096),
+        ("0.1GiB", 107_374_182),
+        (None, None),
+    ],
 )
 def test_sizes(text: str | int | None, expected: int | None) -> None:
     assert parse_bytes(text) == expected

@@ -70,7 +70,7 @@ def test_a_rewritten_file_is_read(path: Path, learner: Learner) -> None:
 
 @pytest.mark.parametrize("name", ["missing.learner", "", "missing/folder/a.learner"])
 def test_a_missing_file(name: str, tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="no learner file.*give the path"):
+    with pytest.raises(FormatError, match=r"no learner file.*give the path"):
         Learner.load(tmp_path / name)
 
 
@@ -78,7 +78,7 @@ def test_an_unwritable_path(learner: Learner, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     (tmp_path / "folder").mkdir()
     for target in (tmp_path / "file" / "a.learner", tmp_path / "folder"):
-        with pytest.raises(OutputError, match="cannot write .*choose another path"):
+        with pytest.raises(OutputError, match=r"cannot write .*choose another path"):
             learner.save(target)
     with pytest.raises(OutputError):
         learner.save("")
@@ -99,7 +99,7 @@ def test_a_label_that_cannot_be_saved_leaves_the_old_file(path: Path, tmp_path: 
 @pytest.mark.parametrize("content", [b"", b"x", b"SQLite format 3\0", b"\0" * 4096, b"EVERBIT\0" * 100])
 def test_a_foreign_file(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.learner").write_bytes(content)
-    with pytest.raises(FormatError, match="damaged or no learner file.*earlier copy"):
+    with pytest.raises(FormatError, match=r"damaged or no learner file.*earlier copy"):
         Learner.load(tmp_path / "a.learner")
 
 
@@ -146,7 +146,11 @@ def test_flipped_bits(path: Path, learner: Learner) -> None:
         except FormatError:
             refused += 1
         else:
-            assert (loaded.state, loaded.classes_, loaded.settings) == (learner.state, learner.classes_, learner.settings)
+            assert (loaded.state, loaded.classes_, loaded.settings) == (
+                learner.state,
+                learner.classes_,
+                learner.settings,
+            )
     assert refused > 100
 
 
@@ -271,5 +275,3 @@ def test_impossible_replay_memories(labels: list[int], seen: list[int], message:
     write_rows(path, rows | {"state": bytes(state)})
     with pytest.raises(FormatError, match=message):
         Learner.load(path)
-
-

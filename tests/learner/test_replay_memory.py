@@ -1,4 +1,4 @@
-"""The replay memory's promises, through the learner: capacity, quotas, pairing, equal probability, bytes (METHOD 1.3).
+"""The replay memory's promises, through the learner: capacity, quotas, pairing, equal probability, bytes (docs/method.md 1.3).
 
 Stored latents of the transparent program are the bytes of the image, which hold its class and a number of its own.
 """
@@ -40,7 +40,9 @@ class Stream:
         """One image for each label: byte 0 is the class, bytes 4 to 7 the place in the stream."""
         pixels = np.zeros((len(experience), 8), np.uint8)
         pixels[:, 0] = experience
-        pixels[:, 4:] = np.arange(len(self.shown), len(self.shown) + len(experience), dtype="<u4")[:, None].view(np.uint8)
+        pixels[:, 4:] = np.arange(len(self.shown), len(self.shown) + len(experience), dtype="<u4")[:, None].view(
+            np.uint8
+        )
         self.shown += experience
         return pixels.reshape(-1, 1, 2, 4)
 
@@ -81,7 +83,9 @@ def least_memory() -> int:
     """Bytes of the smallest learner of these tests: one slot a class."""
     with pytest.raises(CapacityError) as error:
         Learner(PROGRAM, Settings(classes=MOST_CLASSES, memory=1000, experience_images=25, **BATCHES))
-    return int(str(error.value).split("at least ")[1].split(",")[0] + str(error.value).split("at least ")[1].split(",")[1][:3])
+    return int(
+        str(error.value).split("at least ")[1].split(",")[0] + str(error.value).split("at least ")[1].split(",")[1][:3]
+    )
 
 
 LEAST = least_memory()
@@ -111,7 +115,11 @@ def test_the_budget_is_kept_and_used(spare: int, strategy: str, latent: int) -> 
     options = {"strategy": strategy, "classes": 3, "experience_images": 10, "batch_new": 2, "batch_replayed": 3}
     with pytest.raises(CapacityError) as error:
         Learner(program, Settings(memory=1000, **options))
-    least = int("".join(character for character in str(error.value).split("at least ")[1].split(" or ")[0] if character.isdigit()))
+    least = int(
+        "".join(
+            character for character in str(error.value).split("at least ")[1].split(" or ")[0] if character.isdigit()
+        )
+    )
     with pytest.raises(CapacityError):
         Learner(program, Settings(memory=least - 1, **options))
     use = Learner(program, Settings(memory=least + spare, **options)).memory_use

@@ -21,7 +21,13 @@ EXPERIENCES: list[list[object]] = [["a", "b", "a"], ["c"], [("d", 1), "a", ("d",
 
 
 def start(seed: int = 0, **options: object) -> Learner:
-    small = {"classes": 6, "replay_per_class": 2, "batch_new": 2, "batch_replayed": 3, "learning_rates": {"binary": 0.3}}
+    small = {
+        "classes": 6,
+        "replay_per_class": 2,
+        "batch_new": 2,
+        "batch_replayed": 3,
+        "learning_rates": {"binary": 0.3},
+    }
     return Learner(PROGRAM, Settings(**{**small, "seed": seed, **options}))  # type: ignore[arg-type]
 
 
@@ -69,7 +75,11 @@ def test_saved_and_loaded_is_never_stopped(stops: set[int], memory: str | None, 
 
 
 @settings(max_examples=20, deadline=None)
-@given(place=st.integers(0, len(EXPERIENCES) - 1), stop=st.integers(1, 6), error=st.sampled_from([KeyboardInterrupt, OSError]))
+@given(
+    place=st.integers(0, len(EXPERIENCES) - 1),
+    stop=st.integers(1, 6),
+    error=st.sampled_from([KeyboardInterrupt, OSError]),
+)
 def test_an_interrupted_experience_changes_nothing(place: int, stop: int, error: type[BaseException]) -> None:
     learner, other = start(), start()
     for before in range(place):

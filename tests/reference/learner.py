@@ -117,7 +117,7 @@ class Reservoir:
 
 
 class ReferenceLearner:
-    """A program that learns experience after experience (METHOD 1.1 to 1.3)."""
+    """A program that learns experience after experience (docs/method.md 1.1 to 1.3)."""
 
     def __init__(
         self,

@@ -236,7 +236,7 @@ def test_body_stays_when_only_the_head_trains() -> None:
 
 @pytest.mark.parametrize("q_nonbin", [8, 16, 32])
 def test_consolidation_follows_the_float_recursion(q_nonbin: int) -> None:
-    """METHOD 1.1, V24: cw = (p cw + tw - m) / (p + 1), p = sqrt(past / cur).
+    """docs/method.md 1.1, V24: cw = (p cw + tw - m) / (p + 1), p = sqrt(past / cur).
 
     A consolidation adds at most half a step for m, half for the last shift, and 2^-16 of what alpha multiplies.
     """

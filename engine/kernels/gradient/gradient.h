@@ -1,4 +1,4 @@
-// Loops of the backward pass: quantizing gradients, straight-through estimators, updates of latent weights (docs/arithmetic.md, section 4).
+// Loops of the backward pass: quantizing gradients, updates of latent weights (docs/arithmetic.md, section 4).
 //
 // Written once in loops.h and compiled once for every instruction set, like kernels/elementwise. They take the ordinary case, 32-bit sums;
 // what is wider goes through fixed_point.h, with the same result.

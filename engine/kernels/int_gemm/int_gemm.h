@@ -19,7 +19,7 @@ using IntGemm = void(const int16_t* a, int32_t rows, int32_t stride, int32_t len
 IntGemm int_gemm_scalar;
 IntGemm int_gemm_avx2;
 
-// The fastest kernel this processor has.
+// The fastest kernel of the active instruction set.
 IntGemm int_gemm;
 
 }  // namespace everbit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,10 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from everbit.errors import DataError
+from everbit.errors import ConfigurationError, DataError
+
+CALIBRATION_IMAGES = 1024
+"""Most images a program is calibrated on, unless the user says otherwise."""
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
@@ -21,7 +25,7 @@ def calibration_images(source: str, root: Path | None, count: int, shape: tuple[
     Raises DataError where there are none.
     """
     from everbit.data.datasets import load
-    from everbit.data.images import as_images
+    from everbit.data.images import as_images, fit_images
 
     folder = Path(source)
     if folder.is_dir():
@@ -29,41 +33,55 @@ def calibration_images(source: str, root: Path | None, count: int, shape: tuple[
         if not paths:
             raise DataError(f"there is no image in {folder}: put some {', '.join(IMAGE_ENDINGS)} files there")
         return as_images(paths[:: max(1, len(paths) // count)][:count], shape)
-    images = load(source, root).resized(*shape[:2]).train_images
-    return images[:: max(1, len(images) // count)][:count]
+    images = load(source, root).train_images
+    return fit_images(images[:: max(1, len(images) // count)][:count], shape)
 
 
 def compile_command(
-    model: Annotated[str, typer.Argument(help="A network of the zoo, such as birealnet18.")],
     images: Annotated[str, typer.Option(help="Calibration images: a data set's name, or a folder of image files.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .everbit file to write.")],
+    model: Annotated[str, typer.Argument(help="A network of the zoo, such as birealnet18.")] = "birealnet18",
     root: Annotated[Path | None, typer.Option(help="Folder of the data set's file.")] = None,
     weights: Annotated[Path | None, typer.Option(help="Backbone file; without it the package's.")] = None,
     cut: Annotated[str | None, typer.Option(help="Module after which the device learns, such as stage4.block1.")] = None,
     bits: Annotated[str, typer.Option(help="Widths F,BIN,NONBIN,LATENT.")] = "8,16,16,1",
-    count: Annotated[int, typer.Option(help="Most calibration images.", min=1)] = 1024,
+    count: Annotated[int, typer.Option(help="Most calibration images.", min=1)] = CALIBRATION_IMAGES,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON.")] = False,
 ) -> None:
     """Compile a pretrained network to an integer program that a learner runs."""
     from everbit.compile.compiler import compile_program
     from everbit.formats.model_file import save_program
     from everbit.quantize.widths import Widths
     from everbit.zoo.cuts import DEFAULT_CUTS, INPUT_SHAPE, require_network
-    from everbit.zoo.weights import load_weights, packaged_weights
+    from everbit.zoo.weights import load_weights, packaged_weights, read_description
 
     require_network(model)
+    path = weights or packaged_weights(model)
+    description, _ = read_description(path)
+    if description.architecture != model:
+        raise ConfigurationError(f"{path} holds {description.architecture}, not {model}: name that network, or give other --weights")
     calibration = calibration_images(images, root, count, INPUT_SHAPE)
-    network = load_weights(weights or packaged_weights(model))
     program = compile_program(
-        network,
+        load_weights(path),
         calibration,
         cut=cut or DEFAULT_CUTS[model],
         widths=Widths.parse(bits),
-        metadata={"network": model, "calibration": Path(images).name},
+        metadata={"network": model, "width": description.width, "calibration": Path(images).name},
     )
     save_program(program, out)
     height, width, channels = program.latent_shape
-    learnable = len(program.layers) - program.latent_index - 1
+    made = {
+        "file": str(out),
+        "bytes": out.stat().st_size,
+        "layers": len(program.layers),
+        "learnable_layers": len(program.layers) - program.latent_index - 1,
+        "latent_shape": [height, width, channels],
+        "latent_bytes": program.latent_bytes,
+    }
+    if as_json:
+        typer.echo(json.dumps(made))
+        return
     Console().print(
-        f"{out}: {out.stat().st_size:,} bytes, {len(program.layers)} layers, {learnable} of them learn; "
-        f"a latent of {height}x{width}x{channels} takes {height * width * channels * program.latent_bits // 8:,} bytes"
+        f"{out}: {made['bytes']:,} bytes, {made['layers']} layers, {made['learnable_layers']} of them learn; "
+        f"a latent of {height}x{width}x{channels} takes {program.latent_bytes:,} bytes"
     )

@@ -15,7 +15,7 @@ from everbit.compile.program import Head, Program, Tensor
 from everbit.compile.rules import lower
 from everbit.compile.trace import find_cut, module_path, trace
 from everbit.errors import CompileError, ImageError
-from everbit.nn.binary import LearnedBias, Sign
+from everbit.nn.binary import BinaryConv2d, LearnedBias, Sign
 from everbit.quantize.calibrate import Latent, calibrate
 from everbit.quantize.scale import Floats, affine_of, range_exponent_of, scale_of
 from everbit.quantize.widths import Widths
@@ -43,8 +43,11 @@ def compile_program(
     cannot be traced, cut there, or lowered, ImageError for images of another form.
     """
     widths = widths or Widths()
-    if images.ndim != 4 or images.dtype != np.uint8 or len(images) == 0:
-        raise ImageError(f"calibration images are {images.dtype} {images.shape}: pass uint8 [N, height, width, channels], N >= 1")
+    if images.ndim != 4 or images.shape[-1] != _input_channels(network) or images.dtype != np.uint8 or len(images) == 0:
+        raise ImageError(
+            f"calibration images are {images.dtype} {list(images.shape)}: "
+            f"pass uint8 [N, height, width, {_input_channels(network)}], N >= 1"
+        )
     graph = trace(network)
     nodes = list(graph.graph.nodes)
     at = find_cut(graph, cut)
@@ -54,6 +57,7 @@ def compile_program(
     threshold = _next_threshold(graph, at)
     calibration = calibrate(graph, at, features, images, widths.latent, threshold, learnable)
 
+    facts = {"cut": cut, "widths": str(widths), "calibration_images": len(images), **(metadata or {})}
     low = Lowering(graph, calibration, widths, learnable, latent_magnitude)
     _input(low, nodes[0], images.shape)
     for node in nodes[1 : nodes.index(features) + 1]:
@@ -63,13 +67,20 @@ def compile_program(
             _latent(low, at, calibration.latent)
     assert calibration.features is not None
     head = _head(low.builder.tensors[low.tensor[features]], calibration.features)
-    facts = {"cut": cut, "widths": str(widths), "calibration_images": len(images), **(metadata or {})}
     program = Program(tuple(low.builder.tensors), tuple(low.builder.layers), head, facts)
     try:
         engine.check_program(program_image(program))
     except ValueError as error:
         raise CompileError(f"the engine refuses the program cut at {cut}: {error}") from error
     return program
+
+
+def _input_channels(network: nn.Module) -> int:
+    """Channels of the images a network takes: those of its first convolution."""
+    for module in network.modules():
+        if isinstance(module, (nn.Conv2d, BinaryConv2d)):
+            return module.in_channels
+    raise CompileError(f"{type(network).__name__} has no convolution: only convolutional networks are compiled")
 
 
 def _after(node: fx.Node) -> set[fx.Node]:
@@ -137,11 +148,15 @@ def _latent(low: Lowering, at: fx.Node, latent: Latent) -> None:
     attributes = dict.fromkeys(("encode_A", "encode_B", "encode_s", "decode_A", "decode_B", "decode_s"), 0)
     arrays: dict[str, NDArray[np.generic]] = {}
     if latent.bits == 1:
-        threshold = np.broadcast_to(latent.threshold, tensor.channels)
+        real = np.broadcast_to(latent.threshold, tensor.channels)
+        # Inside the range, so that both sides of it exist, and each level on its own side: the next sign must see the stored bit.
+        threshold = np.clip(np.ceil(tensor.zero_point + real / tensor.scale - 1e-9), 1 - side, side - 1)
+        low_level = np.minimum(np.round(tensor.zero_point + latent.low / tensor.scale), threshold - 1)
+        high_level = np.maximum(np.round(tensor.zero_point + latent.high / tensor.scale), threshold)
         arrays = {
-            "threshold": np.ceil(tensor.zero_point + threshold / tensor.scale - 1e-9).astype(np.int32),
-            "low": np.clip(np.round(tensor.zero_point + latent.low / tensor.scale), -side, side - 1).astype(np.int16),
-            "high": np.clip(np.round(tensor.zero_point + latent.high / tensor.scale), -side, side - 1).astype(np.int16),
+            "threshold": threshold.astype(np.int32),
+            "low": np.maximum(low_level, -side).astype(np.int16),
+            "high": np.minimum(high_level, side - 1).astype(np.int16),
         }
     else:
         step = (latent.end - latent.start) / (2**latent.bits - 1) or 1.0

@@ -40,6 +40,16 @@ class Lowering:
     channel_scale: dict[fx.Node, Floats] = field(default_factory=dict)
     pending_bias: dict[fx.Node, Floats] = field(default_factory=dict)
 
+    @property
+    def frozen_batch_norms(self) -> set[fx.Node]:
+        """Batch norms in front of the cut: only those fold into the convolution before them."""
+        nodes = self.graph.graph.nodes
+        return {
+            node
+            for node in nodes
+            if node not in self.learnable and node.op == "call_module" and isinstance(self.module(node), nn.BatchNorm2d)
+        }
+
     def module(self, node: fx.Node) -> nn.Module:
         """The module a call_module node calls."""
         return self.graph.get_submodule(str(node.target))

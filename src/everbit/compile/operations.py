@@ -28,7 +28,7 @@ class Operation:
 
 
 PARAMETER_KINDS = ("head", "binary", "norm", "bias", "weight")
-"""Kinds of parameters, each with its own learning rate (METHOD: one per kind)."""
+"""Kinds of parameters, each with its own learning rate (docs/method.md 1.2)."""
 
 ESTIMATORS = ("ste_sign", "approx_sign")
 """Straight-through estimators of a sign, by their number in a program image."""

@@ -112,6 +112,12 @@ class Program:
         return self.tensors[self.layers[self.latent_index].output].bits
 
     @property
+    def latent_bytes(self) -> int:
+        """Bytes of one stored latent."""
+        height, width, channels = self.latent_shape
+        return (height * width * channels * self.latent_bits + 7) // 8
+
+    @property
     def latent_bits(self) -> int:
         """Bits of one stored latent value."""
         return self.layers[self.latent_index].attributes["bits"]

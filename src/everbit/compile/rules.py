@@ -49,7 +49,7 @@ def convolution(low: Lowering, node: fx.Node) -> None:
     module = low.module(node)
     if node in low.learnable:
         _learnable_convolution(low, node, module)
-    elif _batch_norm_reader(node, low) is None:
+    elif _batch_norm_reader(node, low) not in low.frozen_batch_norms:
         bias = floats(module.bias) if module.bias is not None else np.zeros(module.out_channels)
         _frozen_convolution(low, node, node, floats(module.weight), bias)
 
@@ -57,10 +57,11 @@ def convolution(low: Lowering, node: fx.Node) -> None:
 def _frozen_convolution(low: Lowering, node: fx.Node, output: fx.Node, weight: Floats, bias: Floats) -> None:
     index, source = low.read(node)
     target = low.activation(output)
-    step = np.maximum(np.abs(weight).max(axis=(1, 2, 3)), 1e-30) / 127
+    # A channel whose weights nearly vanish keeps a step that leaves room for its bias in 32 bits.
+    step = np.maximum(np.abs(weight).max(axis=(1, 2, 3)) / 127, np.abs(bias) / (source.scale * 2.0**30))
+    step = np.maximum(step, 1e-30)
     integers = np.round(weight / step[:, None, None, None]).astype(np.int8)
     multipliers = [scale_of(source.scale * s / target.scale) for s in step]
-    limit = 2.0**31 - 1
     low.tensor[output] = low.builder.add(
         "convolution",
         module_path(output),
@@ -69,7 +70,7 @@ def _frozen_convolution(low: Lowering, node: fx.Node, output: fx.Node, weight: F
         attributes={**_window(low, node, low.module(node)), "input_mantissa": 0, "input_exponent": 0},
         arrays={
             "weight": channels_last(integers),
-            "bias": np.clip(np.round(bias / (source.scale * step)), -limit, limit).astype(np.int32),
+            "bias": np.round(bias / (source.scale * step)).astype(np.int32),
             "multiplier_mantissa": np.array([m for m, _ in multipliers], np.int32),
             "multiplier_exponent": np.array([e for _, e in multipliers], np.int8),
         },
@@ -159,7 +160,7 @@ def _learnable_batch_norm(low: Lowering, node: fx.Node, gamma: Floats, beta: Flo
     if source not in low.channel_scale:
         mantissa, exponent = np.frexp(unit)
         if mantissa != 0.5:
-            raise low.error(node, "learns, but stands behind no convolution", "put it behind a convolution, or cut the network later")
+            raise low.error(node, "learns, but no convolution that learns stands before it", "cut right after it, or further ahead")
         input_exponent = int(exponent) - 1
         mean = mean - _bias_before(low, source)
     a = unit / sigma * 2.0**XHAT_FRACTION

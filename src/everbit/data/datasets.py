@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from everbit.data.images import resize_images
+from everbit.data.images import fit_images
 from everbit.data.strips import read_strips
 from everbit.errors import DataError
 
@@ -65,13 +65,15 @@ class Dataset:
                 f"group numbers of shape {list(self.train_group.shape)}; there must be one for each image"
             )
 
-    def resized(self, height: int, width: int) -> Dataset:
-        """The same set with all images at ``height`` x ``width`` pixels."""
-        return dataclasses.replace(
-            self,
-            train_images=resize_images(self.train_images, height, width),
-            test_images=resize_images(self.test_images, height, width),
-        )
+    def fitted(self, shape: tuple[int, int, int]) -> Dataset:
+        """The same set with all images in a model's shape (height, width, channels): resized, gray ones with equal channels.
+
+        Raises ImageError where the channels cannot be made to fit.
+        """
+        if self.train_images.shape[1:] == shape:
+            return self
+        train, test = (fit_images(images, shape) for images in (self.train_images, self.test_images))
+        return dataclasses.replace(self, train_images=train, test_images=test)
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,22 @@ def resize_images(images: NDArray[np.uint8], height: int, width: int) -> NDArray
     return resized
 
 
+def fit_images(images: NDArray[np.uint8], shape: tuple[int, int, int]) -> NDArray[np.uint8]:
+    """Images uint8 [N, H, W, C] in a model's shape: resized, gray ones with equal channels.
+
+    Raises ImageError where the channels cannot be made to fit.
+    """
+    height, width, channels = shape
+    if images.shape[1:3] != (height, width):
+        images = resize_images(images, height, width)
+    found = images.shape[3]
+    if found == 1 < channels:
+        return np.repeat(images, channels, axis=3)
+    if found != channels:
+        raise ImageError(f"images with {found} channels do not fit a model that takes {channels}: use another model")
+    return images
+
+
 def _resized_pixels(image: Image.Image, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
     height, width, _ = shape
     if image.size != (width, height):

@@ -1,4 +1,4 @@
-"""A data set as a stream of experiences, in Avalanche's words: new classes (NC) or new instances (NI), METHOD 1.5."""
+"""A data set as a stream of experiences, in Avalanche's words: new classes (NC) or new instances (NI), docs/method.md 1.5."""
 
 from __future__ import annotations
 

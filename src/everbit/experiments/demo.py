@@ -102,9 +102,7 @@ def start_demo(dataset: Dataset, model: str | Path, *, seed: int = 0, epochs: in
     for name, strategy in STRATEGY_OF.items():
         settings = Settings(strategy=strategy, classes=len(dataset.class_names), experience_images=largest, seed=seed)
         learners[name] = Learner.open(model, settings=settings)
-    height, width, _ = learners["lr_cwr"].image_shape
-    if dataset.train_images.shape[1:3] != (height, width):
-        stream = nc_stream(dataset.resized(height, width), seed=seed)
+    stream = nc_stream(dataset.fitted(learners["lr_cwr"].image_shape), seed=seed)
     records = {name: Record(name, learner) for name, learner in learners.items()}
     return DemoRun(stream, dataset.name, str(model), seed, epochs, records)
 

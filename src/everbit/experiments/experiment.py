@@ -1,4 +1,4 @@
-"""One experiment: a data set learned as a stream for each seed, all accuracies on one fixed test set (METHOD 1.5)."""
+"""One experiment: a data set learned as a stream for each seed, all accuracies on one fixed test set (docs/method.md 1.5)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from everbit.data.augment import pad_crop_flip
 from everbit.data.datasets import Dataset
 from everbit.data.permutation import seeded_permutation
 from everbit.data.streams import Experience, Stream
-from everbit.errors import ConfigurationError, DataError
+from everbit.errors import ConfigurationError
 from everbit.experiments.configuration import SCENARIOS, Configuration
 from everbit.experiments.metrics import (
     accuracy_after,
@@ -46,11 +46,11 @@ def run_experiment(
     """The result of an experiment with the class orders 0 .. seeds - 1, as the JSON of `everbit experiment`.
 
     cache: an existing folder; finished runs found in it are taken over, unfinished ones go on. Raises
-    ConfigurationError, DataError or CompileError for what cannot be run.
+    ConfigurationError, ImageError or CompileError for what cannot be run.
     """
     if seeds < 1:
         raise ConfigurationError(f"seeds is {seeds}: choose 1 or more")
-    data = _limited(_fitted(dataset, source.input_shape), configuration.test_images_per_class)
+    data = _limited(dataset.fitted(source.input_shape), configuration.test_images_per_class)
     if configuration.augment and not data.pad_crop_flip:
         raise ConfigurationError(f"images of {data.name} must not be flipped: leave augmentation out")
     runs = [_run(configuration, data, source, seed, cache, watcher) for seed in range(seeds)]
@@ -61,22 +61,6 @@ def run_experiment(
         "mean_final_accuracy": float(finals.mean()),
         "std_final_accuracy": float(finals.std(ddof=1)) if seeds > 1 else 0.0,
     }
-
-
-def _fitted(dataset: Dataset, shape: tuple[int, int, int]) -> Dataset:
-    """The data set with images of a model's input shape: resized, and gray ones with three equal channels."""
-    height, width, channels = shape
-    if dataset.train_images.shape[1:3] != (height, width):
-        dataset = dataset.resized(height, width)
-    found = dataset.train_images.shape[3]
-    if found == 1 < channels:
-        train, test = (np.repeat(images, channels, axis=3) for images in (dataset.train_images, dataset.test_images))
-        return replace(dataset, train_images=train, test_images=test)
-    if found != channels:
-        raise DataError(
-            f"images of {dataset.name} have {found} channels, the model takes {channels}: use another model"
-        )
-    return dataset
 
 
 def _limited(dataset: Dataset, test_images_per_class: int | None) -> Dataset:

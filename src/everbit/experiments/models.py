@@ -56,7 +56,7 @@ class CompiledModel:
 
 @dataclass(frozen=True)
 class ZooModel:
-    """A pretrained network of the zoo, compiled for the first experience of each stream (METHOD 1.5)."""
+    """A pretrained network of the zoo, compiled for the first experience of each stream (docs/method.md 1.5)."""
 
     network: nn.Module
     digest: str

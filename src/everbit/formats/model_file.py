@@ -23,7 +23,7 @@ from everbit import engine
 from everbit.compile.image import program_image
 from everbit.compile.operations import OPERATIONS
 from everbit.compile.program import Head, Layer, Parameter, Program, Tensor
-from everbit.errors import FormatError
+from everbit.errors import EverbitError, FormatError
 from everbit.whole_file import replacing
 
 METADATA_KEY = "everbit"
@@ -127,7 +127,7 @@ def _program_of(path: str, text: str, arrays: dict[str, np.ndarray]) -> Program:
         )
         engine.check_program(program_image(program))
     except (KeyError, TypeError, IndexError, AttributeError, ValueError, OverflowError, RecursionError) as error:
-        if isinstance(error, FormatError):
+        if isinstance(error, EverbitError):
             raise
         raise FormatError(f"{path} is damaged ({error}): copy or compile it again") from error
     return program

@@ -1,4 +1,4 @@
-"""The linear head of a float learner: CWR* or plain rows (METHOD 1.1)."""
+"""The linear head of a float learner: CWR* or plain rows (docs/method.md 1.1)."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from everbit.learner.float_network import FloatNetwork
 from everbit.learner.float_replay import FloatReplayMemory
 from everbit.learner.labels import index_labels, label_from_json, label_to_json
 from everbit.learner.protocol import Progress
-from everbit.learner.settings import Settings
+from everbit.learner.settings import Settings, whole_number
 from everbit.whole_file import replacing
 
 METADATA_KEY = "everbit-float-learner"
@@ -83,17 +83,17 @@ class FloatLearner:
         self, images: object, labels: Sequence[Hashable], *, epochs: int = 5, progress: Progress | None = None
     ) -> FloatLearner:
         """Learns one experience, as `Learner.partial_fit`."""
-        if epochs < 1:
-            raise ConfigurationError(f"epochs is {epochs}: learning takes at least 1")
+        epochs = whole_number("epochs", epochs, 1, 2**16)
         batch = as_images(images, self.program.input_shape)
         indices, known = index_labels(as_labels(labels, len(batch)), self._labels, self.settings.classes)
-        before = {name: tensor.clone() for name, tensor in self._state().items()}
+        before, labels_before = {name: tensor.clone() for name, tensor in self._state().items()}, self._labels
         try:
             self._learn(self._network.encode(batch), indices.astype(np.int64), epochs, progress)
+            self._labels = known
         except BaseException:
             self._restore(before)  # an interrupted experience leaves the learner as it was
+            self._labels = labels_before
             raise
-        self._labels = known
         return self
 
     def predict(self, images: object) -> list[Hashable]:
@@ -134,10 +134,10 @@ class FloatLearner:
             program = program_from_bytes(stored.pop("model").numpy().tobytes(), str(path))
             learner = cls(program, Settings(**facts["settings"]), latent=facts["latent"])
             learner._restore(stored)
-            learner._labels = [label_from_json(label) for label in facts["labels"]]
+            learner._name_classes([label_from_json(label) for label in facts["labels"]])
         except FormatError:
             raise
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        except (OSError, SafetensorError, LookupError, TypeError, ValueError, MemoryError) as error:
             raise FormatError(
                 f"{path} cannot be read as a float learner ({error}): give a file that FloatLearner.save wrote"
             ) from error
@@ -228,6 +228,13 @@ class FloatLearner:
             "replay.seen": torch.from_numpy(self._replay.seen),
             "experiences": torch.tensor(self._experiences),
         }
+
+    def _name_classes(self, labels: list[Hashable]) -> None:
+        """Takes saved labels over. Raises ValueError where they are not those of the state."""
+        _, self._labels = index_labels(labels, [], self.settings.classes)
+        expected = [index < len(labels) for index in range(self.settings.classes)]
+        if self._labels != labels or (self._head.past > 0).tolist() != expected:
+            raise ValueError("its labels are not those of its state")
 
     def _restore(self, state: dict[str, Tensor]) -> None:
         """Takes a state over. Raises ValueError where it is of another program or other settings."""

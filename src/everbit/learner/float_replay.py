@@ -1,4 +1,4 @@
-"""The replay memory of a float learner: a class-balanced reservoir (METHOD 1.3)."""
+"""The replay memory of a float learner: a class-balanced reservoir (docs/method.md 1.3)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Learner:
     """A binary network that learns new classes, in integers.
 
     Example:
-        learner = Learner.open("birealnet18", memory="2MB")
+        learner = Learner.open("birealnet18", memory="16MB")
         learner.partial_fit(images, labels)
         learner.predict(other_images)
         learner.save("kitchen.learner")
@@ -71,7 +71,7 @@ class Learner:
     ) -> Learner:
         """A new learner on a model: the path of an .everbit file, or the name of one in the package.
 
-        memory: most bytes the learner may take, such as "2MB". widths: such as "8,16,16,1". seed: see Settings.
+        memory: most bytes the learner may take, such as "16MB". widths: such as "8,16,16,1". seed: see Settings.
         """
         settings = settings or Settings()
         if memory is not None:

@@ -37,3 +37,7 @@ class ContinualLearner(Protocol):
 
     def save(self, path: str | Path) -> None:
         """Writes the learner to one file, whole or not at all."""
+
+    @classmethod
+    def load(cls, path: str | Path) -> ContinualLearner:
+        """A saved learner, exactly as it was."""

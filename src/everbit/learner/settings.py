@@ -15,7 +15,7 @@ from everbit.quantize.widths import Widths
 
 @dataclass(frozen=True)
 class Strategy:
-    """How a learner treats its head, its past and its body (METHOD 1.1 to 1.3).
+    """How a learner treats its head, its past and its body (docs/method.md 1.1 to 1.3).
 
     learning_rates: for the mean gradient of a mini-batch, by kind of parameter; chosen on a class order that no result uses
     (docs/experiments.md).

@@ -1,4 +1,4 @@
-"""Calibration: what the compiler measures on the images the user names (METHOD 1.2).
+"""Calibration: what the compiler measures on the images the user names (docs/method.md 1.2).
 
 The frozen part runs in float; at the cut every activation passes through the latent's own quantization, and behind it the batch norms'
 statistics are estimated anew, once, then frozen.
@@ -13,7 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, fx, nn
 
-Floats = NDArray[np.float64]
+from everbit.errors import CompileError
+from everbit.quantize.scale import Floats
+
 _BATCH = 64
 
 
@@ -100,7 +102,7 @@ def calibrate_latent(values: Tensor, bits: int, threshold: Floats | None) -> tup
     """The latent's numbers and the values as the learnable part will see them.
 
     values: [N, C, H, W] at the cut. threshold: of the sign that reads them, by channel, or None where no sign does; then it is the
-    channel's mean (METHOD 1.4).
+    channel's mean (docs/method.md 1.4).
     """
     chosen = values.mean(dim=(0, 2, 3)) if threshold is None else torch.from_numpy(threshold).to(values.dtype)
     low, high = _one_bit(values, chosen)
@@ -139,6 +141,8 @@ def calibrate(
                 run.env[node] = run.run_node(node)
         at_cut.append(run.env[cut])
     values = torch.cat(at_cut)
+    if values.ndim != 4:
+        raise CompileError(f"the output of {cut.name} is no map of height, width and channels: cut at an earlier module")
     result.latent, seen = calibrate_latent(values, bits, threshold)
     run = _Run(graph, result, learnable)
     run.env[cut] = seen

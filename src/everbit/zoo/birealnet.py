@@ -1,4 +1,4 @@
-"""BiReal-18: one binary convolution a block, each with its own real-valued shortcut (METHOD section 4)."""
+"""BiReal-18: one binary convolution a block, each with its own real-valued shortcut (docs/method.md, section 3)."""
 
 from __future__ import annotations
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from everbit.errors import ConfigurationError
 
 DEFAULT_CUTS = {"birealnet18": "stage4.block1", "reactnet18": "stage4.block1", "vgg_small": "block5"}
-"""The module whose output is the latent, by the network's name (V24: (4,4,512), of VGG-Small (8,8,512), at width 1)."""
+"""The module whose output is the latent, by the network's name: (4,4,512), of VGG-Small (8,8,512), at width 1.
+
+V24 cuts ReAct-18 at the sum inside the same block, `stage4.block1.add`.
+"""
 
 INPUT_SHAPE = (32, 32, 3)
 """Height, width, channels of the images that the zoo's networks are trained on."""

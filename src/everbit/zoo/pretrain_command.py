@@ -75,6 +75,7 @@ def pretrain_command(
         raise ConfigurationError("pretraining needs PyTorch: pip install 'everbit[train]'") from error
 
     from everbit.data.datasets import load
+    from everbit.zoo.cuts import INPUT_SHAPE
     from everbit.zoo.model_card import write_model_card
     from everbit.zoo.pretrain import Pretraining, Recipe
     from everbit.zoo.registry import build
@@ -83,7 +84,7 @@ def pretrain_command(
     if threads:
         torch.set_num_threads(threads)
     torch.manual_seed(seed)
-    images = load(data, root)
+    images = load(data, root).fitted(INPUT_SHAPE)
     recipe = Recipe(epochs, batch, learning_rate, seed, _choose_precision(precision), images.pad_crop_flip)
     classes = len(images.class_names)
     network = build(model, width=width, classes=classes)

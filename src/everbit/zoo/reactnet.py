@@ -1,4 +1,4 @@
-"""ReAct-18: BiReal-18 with learned thresholds and learned activations (METHOD section 4)."""
+"""ReAct-18: BiReal-18 with learned thresholds and learned activations (docs/method.md, section 3)."""
 
 from __future__ import annotations
 

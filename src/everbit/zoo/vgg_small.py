@@ -1,4 +1,4 @@
-"""VGG-Small: a plain chain of six convolutions, the first with real weights (METHOD section 4)."""
+"""VGG-Small: a plain chain of six convolutions, the first with real weights (docs/method.md, section 3)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ POOLS = sum(pool for _, pool in LAYERS)
 class VGGSmall(nn.Module):
     """stem, block2 .. block6 (sign, binary convolution, batch norm, max pool or none), linear head on the whole map.
 
-    Input [N, 3, 32, 32] float, images/127.5 - 1; output logits [N, classes]. The output of `block5.conv` and the
-    truly binary output of `block6.sign`, both [N, 512, 8, 8] at width 1, are the usual places to cut.
+    Input [N, 3, 32, 32] float, images/127.5 - 1; output logits [N, classes]. The usual place to cut is
+    `block5`, [N, 512, 8, 8] at width 1: only the sign of `block6` reads it, so that one bit a value loses nothing.
     """
 
     def __init__(self, width: float, classes: int) -> None:

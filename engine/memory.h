@@ -1,0 +1,26 @@
+// Pieces of memory the caller owns, each aligned to 64 bytes: for vectors, and so that no two share a cache line.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace everbit {
+
+constexpr size_t kAlignment = 64;
+
+static inline size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Takes aligned pieces off a stretch of memory, one after another; with base nullptr it only counts.
+struct Region {
+  uint8_t* base = nullptr;
+  size_t used = 0;
+
+  template <typename T>
+  T* take(size_t count) {
+    T* piece = base == nullptr ? nullptr : reinterpret_cast<T*>(base + used);
+    used += aligned(count * sizeof(T));
+    return piece;
+  }
+};
+
+}  // namespace everbit
