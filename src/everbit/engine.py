@@ -1,7 +1,7 @@
 """The compiled engine and its instruction set.
 
-`EVERBIT_ISA=scalar|avx2|avx512` in the environment forces one; otherwise the fastest this processor has is used. All of them
-compute the same bits.
+`EVERBIT_ISA=scalar|avx2|avx512` in the environment forces one; otherwise the fastest this processor has is used. All
+of them compute the same bits.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ def select_isa(name: str) -> None:
     """Uses another instruction set from now on. Raises ConfigurationError where the processor lacks it."""
     if not _engine.select_isa(name):
         raise ConfigurationError(
-            f"instruction set {name!r} is not available here: EVERBIT_ISA may be {', '.join(available_isas())}, or unset"
+            f"instruction set {name!r} is not available here: "
+            f"EVERBIT_ISA may be {', '.join(available_isas())}, or unset"
         )
 
 
 def _require_isa() -> None:
-    """Raises what EVERBIT_ISA got wrong: not when the package is imported, where nobody could catch it, but at first use."""
+    """Raises what EVERBIT_ISA got wrong: at first use, not at import of the package, where nobody could catch it."""
     wanted = os.environ.get("EVERBIT_ISA")
     if wanted and wanted not in available_isas():
         select_isa(wanted)

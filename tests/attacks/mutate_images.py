@@ -1,7 +1,7 @@
 """Mutates sound program images at random and learns with those the engine accepts.
 
-python mutate_images.py SEED COUNT prints how many were refused and how many learned; it ends with an error where the engine does
-anything else. It runs in a process of its own (test_mutations.py): a crash ends that, not the tests.
+python mutate_images.py SEED COUNT prints how many were refused and how many learned; it ends with an error where the
+engine does anything else. It runs in a process of its own (test_mutations.py): a crash ends that, not the tests.
 """
 
 from __future__ import annotations

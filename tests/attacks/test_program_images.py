@@ -415,7 +415,7 @@ def test_a_layer_nobody_reads() -> None:
 
 
 def test_deep_chains_take_no_stack_and_little_time() -> None:
-    """2000 additions that read one tensor twice each, with nothing to learn below: no search may double at every one."""
+    """2000 additions that read one tensor twice each, nothing to learn below: no search may double at every one."""
     build = ProgramBuilder(np.random.default_rng(0), 8)
     out = build.latent(build.frozen_convolution(build.input(1, 1, 1), 1, 1, 1, 0), 8)
     for _ in range(2000):

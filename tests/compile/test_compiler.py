@@ -146,7 +146,10 @@ def test_a_learned_bias_moves_the_threshold_of_the_latent() -> None:
 
 @pytest.mark.parametrize("name", ZOO)
 def test_stored_bits_are_the_bits_the_next_sign_sees(name: str) -> None:
-    """docs/method.md 1.4: the binary convolution behind a one-bit latent sees exactly its own bits, also in channels calibration found one-sided."""
+    """The binary convolution behind a one-bit latent sees exactly its own bits (docs/method.md 1.4).
+
+    That holds also in channels that calibration found one-sided.
+    """
     network = trained_statistics(build(name, width=0.0625))
     program = compile_program(network, images(2), cut=DEFAULT_CUTS[name])
     pixels = images(6, 9)

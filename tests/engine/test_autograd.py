@@ -1,4 +1,4 @@
-"""The engine's backward pass against PyTorch float64 autograd of the same network, within the stated quantization bound."""
+"""The engine's backward pass against PyTorch float64 autograd of the same network, within the stated bound."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ RATES = [(0, 0)] * 5  # nothing moves: only gradients are compared
 @pytest.mark.parametrize("q_nonbin", [8, 16, 32])
 @pytest.mark.parametrize("seed", range(6))
 def test_gradients_follow_autograd(seed: int, q_nonbin: int) -> None:
-    """Within 2 * 2^-(min(q_b, 16) - 1) of a tensor's largest gradient for each layer passed (docs/arithmetic.md, section 4)."""
+    """Within 2 * 2^-(min(q_b, 16) - 1) of a tensor's largest gradient for each layer passed.
+
+    The bound is that of docs/arithmetic.md, section 4.
+    """
     rng = np.random.default_rng(seed)
     program = random_program(rng, q_f=8)
     images = random_images(rng, program, BATCH)

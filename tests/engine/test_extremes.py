@@ -1,6 +1,7 @@
-"""Accumulators at their stated bounds: all +1 or -1, the most negative values, K and the places of a mini-batch at the limit.
+"""Accumulators at their stated bounds.
 
-Expected values are closed forms, or int64 NumPy of the rule in docs/arithmetic.md.
+All +1 or -1, the most negative values, K and the places of a mini-batch at the limit. Expected values are closed
+forms, or int64 NumPy of the rule in docs/arithmetic.md.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def build(program: Program, batch: int, q_nonbin: int = 16, q_bin: int = 16) -> 
 def sign_convolution(
     signs: NDArray[np.int64], height: int, width: int, padding: int = 0, pad_value: int = 0, body: bool = False
 ) -> Program:
-    """image -> latent of 8 bits [-> rprelu] -> sign (pixel >= 128) -> binary convolution of weights [out, kh, kw, in]."""
+    """image -> latent of 8 bits [-> rprelu] -> sign (pixel >= 128) -> binary convolution, weights [out, kh, kw, in]."""
     out, kernel_height, kernel_width, channels = signs.shape
     program = transparent_program(height, width, channels, body)
     builder = ProgramBuilder(np.random.default_rng(0), 16)
@@ -129,7 +130,7 @@ def test_the_input_gradient_of_the_most_terms(sign: int, q_nonbin: int, isa: str
 @pytest.mark.parametrize("q_nonbin", [16, 32])
 @pytest.mark.parametrize(("side", "batch"), [(64, 16), (255, 1)])
 def test_the_weight_gradient_of_the_most_places(side: int, batch: int, q_nonbin: int, isa: str) -> None:
-    """All activations and all gradients alike at every place of the mini-batch; 65536 places, and an odd number of them."""
+    """Activations and gradients all alike at every place of the mini-batch; 65536 places, and an odd number of them."""
     places, top = side * side * batch, 2 ** (q_nonbin - 1) - 1
     assert places <= PLACES_MOST
     program = sign_convolution(np.array([1, -1]).reshape(2, 1, 1, 1), side, side) if side < 128 else None

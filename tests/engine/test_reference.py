@@ -1,4 +1,7 @@
-"""The engine against the NumPy integer reference, to the last bit: every layer, forward, backward, update, random shapes."""
+"""The engine against the NumPy integer reference, to the last bit.
+
+Every layer, forward, backward and update, at random shapes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,12 @@ from reference.random_program import SINGLE_LAYERS, random_images, random_progra
 CLASSES = 5
 BATCH = 6
 WIDTHS = [(1, 8), (1, 16), (4, 16), (8, 8), (8, 16), (16, 16), (16, 32), (4, 8), (8, 32)]
-RATES = {"head": Scale(1 << 30, -1), "binary": Scale(1 << 30, 2), "norm": Scale(1288490188, -3), "bias": Scale(1 << 30, -2)}
+RATES = {
+    "head": Scale(1 << 30, -1),
+    "binary": Scale(1 << 30, 2),
+    "norm": Scale(1288490188, -3),
+    "bias": Scale(1 << 30, -2),
+}
 RATES["weight"] = Scale(1717986918, -5)
 
 
@@ -88,7 +96,9 @@ def check_program(program: Program, q_bin: int, q_nonbin: int, rng: np.random.Ge
             if found is None:
                 assert not reference.needs_gradient(index)
                 continue
-            np.testing.assert_array_equal(found[0], reference.gradients[index].values.ravel(), err_msg=f"gradient {index}")
+            np.testing.assert_array_equal(
+                found[0], reference.gradients[index].values.ravel(), err_msg=f"gradient {index}"
+            )
             assert found[1] == reference.gradients[index].exponent
         assert_parameters_equal(program, native, reference)
         np.testing.assert_array_equal(native.head(True), reference.tw.ravel())

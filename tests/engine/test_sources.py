@@ -1,4 +1,4 @@
-"""What the sources under engine/ promise by their words: integers only, no allocation, no input or output, no dependency."""
+"""What the sources under engine/ promise by their words: integers only, no allocation, no I/O, no dependency."""
 
 from __future__ import annotations
 

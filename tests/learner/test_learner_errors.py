@@ -94,7 +94,7 @@ def test_an_experience_beyond_the_planned_room_is_refused() -> None:
 
 
 def test_more_memory_than_there_is() -> None:
-    with pytest.raises(EverbitError, match="lower classes|fewer"):
+    with pytest.raises(EverbitError, match=r"lower classes|fewer"):
         Learner(PROGRAM, Settings(classes=65534, replay_per_class=2**12, batch_new=1, batch_replayed=1))
 
 

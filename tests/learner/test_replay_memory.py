@@ -1,6 +1,7 @@
-"""The replay memory's promises, through the learner: capacity, quotas, pairing, equal probability, bytes (docs/method.md 1.3).
+"""The replay memory's promises (docs/method.md 1.3), through the learner.
 
-Stored latents of the transparent program are the bytes of the image, which hold its class and a number of its own.
+They are capacity, quotas, pairing, equal probability and bytes. Stored latents of the transparent program are the bytes
+of the image, which hold its class and a number of its own.
 """
 
 from __future__ import annotations
@@ -142,7 +143,10 @@ def kept_counts(experiences: list[Experience], runs: int, **options: object) -> 
 
 
 def assert_equally_likely(counts: NDArray[np.int64], runs: int) -> None:
-    """Chi-square of draws without replacement; six standard deviations above its mean is one false alarm in many millions."""
+    """Chi-square of draws without replacement.
+
+    Six standard deviations above its mean is one false alarm in many millions.
+    """
     share = counts.sum() / runs / len(counts)
     statistic = ((counts - runs * share) ** 2).sum() / (runs * share * (1 - share)) * (len(counts) - 1) / len(counts)
     freedom = len(counts) - 1

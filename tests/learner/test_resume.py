@@ -1,4 +1,4 @@
-"""The same seed gives the same bytes; a learner saved and loaded, or interrupted, goes on as if nothing had happened."""
+"""The same seed gives the same bytes; a learner saved and loaded, or interrupted, goes on as if nothing happened."""
 
 from __future__ import annotations
 

@@ -39,6 +39,14 @@ class ProgramBuilder:
         self.tensors.append(output)
         index = len(self.tensors) - 1
         self.layers.append(
-            Layer(kind, name, inputs, index, {key: int(v) for key, v in attributes.items()}, arrays or {}, parameters or {})
+            Layer(
+                kind,
+                name,
+                inputs,
+                index,
+                {key: int(v) for key, v in attributes.items()},
+                arrays or {},
+                parameters or {},
+            )
         )
         return index

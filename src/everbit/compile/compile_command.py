@@ -20,7 +20,7 @@ IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 
 def calibration_images(source: str, root: Path | None, count: int, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
-    """Up to `count` images, uint8 [N, *shape]: spread over a data set's training images, or the image files of a folder.
+    """Up to `count` images, uint8 [N, *shape]: spread over a data set's training images, or the files of a folder.
 
     Raises DataError where there are none.
     """
@@ -43,7 +43,9 @@ def compile_command(
     model: Annotated[str, typer.Argument(help="A network of the zoo, such as birealnet18.")] = "birealnet18",
     root: Annotated[Path | None, typer.Option(help="Folder of the data set's file.")] = None,
     weights: Annotated[Path | None, typer.Option(help="Backbone file; without it the package's.")] = None,
-    cut: Annotated[str | None, typer.Option(help="Module after which the device learns, such as stage4.block1.")] = None,
+    cut: Annotated[
+        str | None, typer.Option(help="Module after which the device learns, such as stage4.block1.")
+    ] = None,
     bits: Annotated[str, typer.Option(help="Widths F,BIN,NONBIN,LATENT.")] = "8,16,16,1",
     count: Annotated[int, typer.Option(help="Most calibration images.", min=1)] = CALIBRATION_IMAGES,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON.")] = False,
@@ -59,7 +61,9 @@ def compile_command(
     path = weights or packaged_weights(model)
     description, _ = read_description(path)
     if description.architecture != model:
-        raise ConfigurationError(f"{path} holds {description.architecture}, not {model}: name that network, or give other --weights")
+        raise ConfigurationError(
+            f"{path} holds {description.architecture}, not {model}: name that network, or give other --weights"
+        )
     calibration = calibration_images(images, root, count, INPUT_SHAPE)
     program = compile_program(
         load_weights(path),

@@ -21,7 +21,7 @@ from everbit.quantize.scale import Floats, affine_of, range_exponent_of, scale_o
 from everbit.quantize.widths import Widths
 
 LATENT_MAGNITUDE = 0.125
-"""Size every latent binary weight starts from: a backbone keeps signs only, and the learning rates are chosen for this."""
+"""Size every latent binary weight starts from: a backbone keeps signs only, and the learning rates suit this."""
 
 LOGIT_RANGE = 16.0
 """The head's weights can reach logits of this size along the mean feature, with as much again in reserve."""
@@ -39,8 +39,8 @@ def compile_program(
     """Compiles a network to a program cut after the module `cut`, such as "stage4.block1".
 
     images: uint8 [N, H, W, C], the calibration images (the protocols: those of experience 0); the network's input is
-    images / 127.5 - 1. The network's own linear head is dropped: a learner grows its own. Raises CompileError where the network
-    cannot be traced, cut there, or lowered, ImageError for images of another form.
+    images / 127.5 - 1. The network's own linear head is dropped: a learner grows its own. Raises CompileError where the
+    network cannot be traced, cut there, or lowered, ImageError for images of another form.
     """
     widths = widths or Widths()
     if images.ndim != 4 or images.shape[-1] != _input_channels(network) or images.dtype != np.uint8 or len(images) == 0:
@@ -99,7 +99,11 @@ def _features(graph: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.Node:
     """The node the network's own head reads."""
     output = next(node for node in nodes if node.op == "output")
     last = output.args[0]
-    if isinstance(last, fx.Node) and last.op == "call_module" and isinstance(graph.get_submodule(str(last.target)), nn.Linear):
+    if (
+        isinstance(last, fx.Node)
+        and last.op == "call_module"
+        and isinstance(graph.get_submodule(str(last.target)), nn.Linear)
+    ):
         last = last.args[0]
     if not isinstance(last, fx.Node):
         raise CompileError("the network returns more than one value: return the logits or the features alone")
@@ -121,7 +125,7 @@ def _check_cut(nodes: list[fx.Node], at: fx.Node, learnable: set[fx.Node], featu
 
 
 def _next_threshold(graph: fx.GraphModule, at: fx.Node) -> Floats | None:
-    """The threshold of the sign that reads the latent, by channel: 0, or minus its learned bias; None where no sign does."""
+    """The threshold of the sign that reads the latent, by channel: 0, or minus its learned bias; None without one."""
     for user in at.users:
         module = graph.get_submodule(str(user.target)) if user.op == "call_module" else None
         if isinstance(module, Sign):
@@ -135,7 +139,9 @@ def _input(low: Lowering, node: fx.Node, shape: tuple[int, ...]) -> None:
     """Bytes u to 2 u - 255, which is 255 (u / 127.5 - 1), exactly."""
     _, height, width, channels = shape
     target = Tensor(height, width, channels, 16, 0, 1 / 255)
-    low.tensor[node] = low.builder.add("input", node.name, (), target, arrays={"offset": np.full(channels, 255, np.int16)})
+    low.tensor[node] = low.builder.add(
+        "input", node.name, (), target, arrays={"offset": np.full(channels, 255, np.int16)}
+    )
 
 
 def _latent(low: Lowering, at: fx.Node, latent: Latent) -> None:
@@ -149,7 +155,8 @@ def _latent(low: Lowering, at: fx.Node, latent: Latent) -> None:
     arrays: dict[str, NDArray[np.generic]] = {}
     if latent.bits == 1:
         real = np.broadcast_to(latent.threshold, tensor.channels)
-        # Inside the range, so that both sides of it exist, and each level on its own side: the next sign must see the stored bit.
+        # Inside the range, so that both sides of it exist, and each level on its own side: the next sign must see the
+        # stored bit.
         threshold = np.clip(np.ceil(tensor.zero_point + real / tensor.scale - 1e-9), 1 - side, side - 1)
         low_level = np.minimum(np.round(tensor.zero_point + latent.low / tensor.scale), threshold - 1)
         high_level = np.maximum(np.round(tensor.zero_point + latent.high / tensor.scale), threshold)
@@ -161,9 +168,11 @@ def _latent(low: Lowering, at: fx.Node, latent: Latent) -> None:
     else:
         step = (latent.end - latent.start) / (2**latent.bits - 1) or 1.0
         a = tensor.scale / step
-        encode = affine_of(np.array([a]), np.array([-tensor.zero_point * a - latent.start / step]))
-        decode = affine_of(np.array([1 / a]), np.array([tensor.zero_point + latent.start / tensor.scale]))
-        for name, constants in (("encode", encode), ("decode", decode)):
+        codings: dict[str, tuple[NDArray[np.generic], ...]] = {
+            "encode": affine_of(np.array([a]), np.array([-tensor.zero_point * a - latent.start / step])),
+            "decode": affine_of(np.array([1 / a]), np.array([tensor.zero_point + latent.start / tensor.scale])),
+        }
+        for name, constants in codings.items():
             attributes |= {f"{name}_{key}": int(value[0]) for key, value in zip("ABs", constants, strict=True)}
     low.tensor[at] = low.builder.add(
         "latent", module_path(at), (index,), tensor, attributes={"bits": latent.bits, **attributes}, arrays=arrays

@@ -1,7 +1,8 @@
 """Program -> the bytes the engine reads in place.
 
-Little-endian. A header of int32 fields, then records of int32 for every tensor, layer and parameter, then the arrays, each aligned to 64
-bytes. `engine/program.h` is the reader and checks everything; nothing is trusted because Python wrote it.
+Little-endian. A header of int32 fields, then records of int32 for every tensor, layer and parameter, then the arrays,
+each aligned to 64 bytes. `engine/program.h` is the reader and checks everything; nothing is trusted because Python
+wrote it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def words_per_pixel(channels: int) -> int:
 def pack_binary_weights(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """Weight bits [C_out, taps, C_in] (True = +1) -> words [ceil(C_out / 8), taps * words, 8].
 
-    Eight output channels stand side by side, so that one 512-bit load serves eight dot products. Unused bits and channels are 0.
+    Eight output channels stand side by side, so that one 512-bit load serves eight dot products. Unused bits and
+    channels are 0.
     """
     out_channels, taps, in_channels = bits.shape
     words, blocks = words_per_pixel(in_channels), (out_channels + 7) // 8
@@ -39,7 +41,9 @@ def pack_binary_weights(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
     return np.ascontiguousarray(packed.reshape(blocks, 8, taps * words).transpose(0, 2, 1))
 
 
-def unpack_binary_weights(words: NDArray[np.uint64], out_channels: int, taps: int, in_channels: int) -> NDArray[np.bool_]:
+def unpack_binary_weights(
+    words: NDArray[np.uint64], out_channels: int, taps: int, in_channels: int
+) -> NDArray[np.bool_]:
     """The inverse of `pack_binary_weights`."""
     blocks = words.shape[0]
     rows = np.ascontiguousarray(words.astype("<u8").transpose(0, 2, 1)).reshape(blocks * 8, taps, -1)
@@ -81,9 +85,7 @@ def program_image(program: Program) -> bytes:
     parameter_records: list[int] = []
     for index, layer in enumerate(program.layers):
         layer_records += _layer_record(index, layer, payload, parameter_records)
-    tensor_records = [
-        value for t in program.tensors for value in (t.height, t.width, t.channels, t.bits, t.zero_point)
-    ]
+    tensor_records = [value for t in program.tensors for value in (t.height, t.width, t.channels, t.bits, t.zero_point)]
     head = program.head
     header = [
         VERSION,
@@ -115,7 +117,14 @@ def _layer_record(index: int, layer: Layer, payload: _Payload, parameter_records
         parameters.append(len(parameter_records) // 6)
         parameter = layer.parameters[name]
         offset, length = payload.add(parameter.values.astype(np.int32, copy=False))
-        parameter_records += [index, PARAMETER_KINDS.index(kind), parameter.values.size, parameter.range_exponent, offset, length]
+        parameter_records += [
+            index,
+            PARAMETER_KINDS.index(kind),
+            parameter.values.size,
+            parameter.range_exponent,
+            offset,
+            length,
+        ]
     return (
         [operation.code, *inputs, layer.output]
         + attributes

@@ -25,9 +25,9 @@ LEARNABLE_MARGIN = 1.5
 class Lowering:
     """State of one compilation.
 
-    learnable: nodes behind the cut. tensor: program tensor of each lowered node. channel_scale: for the exact integer sums of a
-    binary convolution, the real value of one unit in each channel. pending_bias: a learned bias that the sign behind it takes over.
-    magnitude: size every latent binary weight starts from, in (0, 1).
+    learnable: nodes behind the cut. tensor: program tensor of each lowered node. channel_scale: for the exact integer
+    sums of a binary convolution, the real value of one unit in each channel. pending_bias: a learned bias that the sign
+    behind it takes over. magnitude: size every latent binary weight starts from, in (0, 1).
     """
 
     graph: fx.GraphModule
@@ -66,10 +66,16 @@ class Lowering:
         source = self.source(node, position)
         if source in self.channel_scale:
             raise self.error(
-                node, "reads the sums of a binary convolution", "put a batch norm behind the convolution (a pool may stand between)"
+                node,
+                "reads the sums of a binary convolution",
+                "put a batch norm behind the convolution (a pool may stand between)",
             )
         if source not in self.tensor:
-            raise self.error(node, f"reads {module_path(source)}, which has no value of its own", "see docs/compile.md for what is supported")
+            raise self.error(
+                node,
+                f"reads {module_path(source)}, which has no value of its own",
+                "see docs/compile.md for what is supported",
+            )
         index = self.tensor[source]
         return index, self.builder.tensors[index]
 
@@ -115,9 +121,9 @@ def floats(tensor: object) -> Floats:
     return values
 
 
-def pair(value: int | tuple[int, int]) -> tuple[int, int]:
+def pair(value: int | tuple[int, ...]) -> tuple[int, int]:
     """torch's int-or-pair as a pair."""
-    return value if isinstance(value, tuple) else (value, value)
+    return (value[0], value[1]) if isinstance(value, tuple) else (value, value)
 
 
 def channels_last(weight: Floats) -> NDArray[np.float64]:

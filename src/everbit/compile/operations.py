@@ -1,7 +1,7 @@
 """The table of layers a program may hold: the names and order of everything the engine reads.
 
-`engine/program.h` has the same table in C++; `tests/compile/test_image.py` holds the two together. docs/arithmetic.md says what each
-layer computes.
+`engine/program.h` has the same table in C++; `tests/compile/test_image.py` holds the two together. docs/arithmetic.md
+says what each layer computes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,12 @@ OPERATIONS: dict[str, Operation] = {
         1,
         1,
         attributes=(*_WINDOW, "input_mantissa", "input_exponent"),
-        arrays=(("weight", "int8"), ("bias", "int32"), ("multiplier_mantissa", "int32"), ("multiplier_exponent", "int8")),
+        arrays=(
+            ("weight", "int8"),
+            ("bias", "int32"),
+            ("multiplier_mantissa", "int32"),
+            ("multiplier_exponent", "int8"),
+        ),
         parameters=(("weight", "weight"),),
     ),
     "binary_convolution": Operation(

@@ -1,7 +1,7 @@
 """A program: the layers of a network as data, in integers, cut into a frozen and a learnable part.
 
-Python writes it, the engine runs it. `everbit.compile.image` turns it into the bytes the engine reads; `everbit.formats.model_file`
-keeps it in a safetensors file. Needs NumPy only.
+Python writes it, the engine runs it. `everbit.compile.image` turns it into the bytes the engine reads;
+`everbit.formats.model_file` keeps it in a safetensors file. Needs NumPy only.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Tensor:
 class Parameter:
     """A trainable tensor (docs/arithmetic.md, section 2).
 
-    values: int32 at 32 bits, any shape; the real value is values * 2^(range_exponent - 31). For the binary weights of a convolution:
-    the packed bits live in the layer's array `bits`, and values is one number, the magnitude every latent weight starts from.
-    range_exponent: the real range is (-2^range_exponent, 2^range_exponent).
+    values: int32 at 32 bits, any shape; the real value is values * 2^(range_exponent - 31). For the binary weights of a
+    convolution: the packed bits live in the layer's array `bits`, and values is one number, the magnitude every latent
+    weight starts from. range_exponent: the real range is (-2^range_exponent, 2^range_exponent).
     """
 
     values: NDArray[np.int32]
@@ -61,8 +61,8 @@ class Layer:
 class Head:
     """Constants of the linear head (docs/arithmetic.md, sections 3 and 4).
 
-    range_exponent: of the head's weights. logit: Scale of S * 2^range_exponent * 2^16. feature: Scale of S, with S the scale of the
-    last tensor.
+    range_exponent: of the head's weights. logit: Scale of S * 2^range_exponent * 2^16. feature: Scale of S, with S the
+    scale of the last tensor.
     """
 
     range_exponent: int

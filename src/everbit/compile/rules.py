@@ -1,10 +1,14 @@
-"""Lowering rules, one a layer: how a step of the torch graph becomes layers of the program (docs/arithmetic.md, section 3)."""
+"""Lowering rules, one a layer: how a step of the torch graph becomes layers of the program.
+
+docs/arithmetic.md, section 3, says what those layers compute.
+"""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -24,14 +28,22 @@ U_FRACTION = 16  # bits behind the point of the real value before a sign or an R
 XHAT_FRACTION = 11  # of a normalised activation
 
 
-def _window(low: Lowering, node: fx.Node, module: nn.Module) -> dict[str, int]:
+def _window(low: Lowering, node: fx.Node, module: nn.Conv2d | BinaryConv2d) -> dict[str, int]:
     """Kernel, stride and padding of a convolution, as the engine takes them."""
-    stride, padding = pair(module.stride), module.padding
-    padding = pair(padding) if not isinstance(padding, str) else (-1, -1)
-    if stride[0] != stride[1] or padding[0] != padding[1] or padding[0] < 0 or pair(getattr(module, "dilation", 1)) != (1, 1):
-        raise low.error(node, "has different strides or paddings by axis, or dilation", "use one number for each, and no dilation")
-    if getattr(module, "groups", 1) != 1:
-        raise low.error(node, f"has {module.groups} groups", "use a convolution without groups")
+    stride = pair(module.stride)
+    padding = pair(module.padding) if not isinstance(module.padding, str) else (-1, -1)
+    if (
+        stride[0] != stride[1]
+        or padding[0] != padding[1]
+        or padding[0] < 0
+        or pair(getattr(module, "dilation", 1)) != (1, 1)
+    ):
+        raise low.error(
+            node, "has different strides or paddings by axis, or dilation", "use one number for each, and no dilation"
+        )
+    groups = getattr(module, "groups", 1)
+    if groups != 1:
+        raise low.error(node, f"has {groups} groups", "use a convolution without groups")
     height, width = pair(module.kernel_size)
     return {"kernel_height": height, "kernel_width": width, "stride": stride[0], "padding": padding[0]}
 
@@ -46,7 +58,7 @@ def _batch_norm_reader(node: fx.Node, low: Lowering) -> fx.Node | None:
 
 def convolution(low: Lowering, node: fx.Node) -> None:
     """A convolution with real weights. In the frozen part a batch norm behind it folds into it."""
-    module = low.module(node)
+    module = cast(nn.Conv2d, low.module(node))
     if node in low.learnable:
         _learnable_convolution(low, node, module)
     elif _batch_norm_reader(node, low) not in low.frozen_batch_norms:
@@ -55,6 +67,7 @@ def convolution(low: Lowering, node: fx.Node) -> None:
 
 
 def _frozen_convolution(low: Lowering, node: fx.Node, output: fx.Node, weight: Floats, bias: Floats) -> None:
+    module = cast(nn.Conv2d, low.module(node))
     index, source = low.read(node)
     target = low.activation(output)
     # A channel whose weights nearly vanish keeps a step that leaves room for its bias in 32 bits.
@@ -67,7 +80,7 @@ def _frozen_convolution(low: Lowering, node: fx.Node, output: fx.Node, weight: F
         module_path(output),
         (index,),
         target,
-        attributes={**_window(low, node, low.module(node)), "input_mantissa": 0, "input_exponent": 0},
+        attributes={**_window(low, node, module), "input_mantissa": 0, "input_exponent": 0},
         arrays={
             "weight": channels_last(integers),
             "bias": np.round(bias / (source.scale * step)).astype(np.int32),
@@ -77,10 +90,12 @@ def _frozen_convolution(low: Lowering, node: fx.Node, output: fx.Node, weight: F
     )
 
 
-def _learnable_convolution(low: Lowering, node: fx.Node, module: nn.Module) -> None:
+def _learnable_convolution(low: Lowering, node: fx.Node, module: nn.Conv2d) -> None:
     reader = _batch_norm_reader(node, low)
     if reader is None:
-        raise low.error(node, "learns, but no batch norm alone reads it", "put a BatchNorm2d behind it, or cut the network later")
+        raise low.error(
+            node, "learns, but no batch norm alone reads it", "put a BatchNorm2d behind it, or cut the network later"
+        )
     index, source = low.read(node)
     target = low.raw(node)
     weight = low.parameter(channels_last(floats(module.weight)), least=-4)
@@ -101,7 +116,7 @@ def _learnable_convolution(low: Lowering, node: fx.Node, module: nn.Module) -> N
 
 def binary_convolution(low: Lowering, node: fx.Node) -> None:
     """A binary convolution: exact integer sums; the scale of its channels waits for the batch norm."""
-    module = low.module(node)
+    module = cast(BinaryConv2d, low.module(node))
     index, source = low.read(node)
     if source.bits != 1:
         raise low.error(node, "reads real values", "put a Sign in front of it")
@@ -121,8 +136,11 @@ def binary_convolution(low: Lowering, node: fx.Node) -> None:
 
 
 def batch_norm(low: Lowering, node: fx.Node) -> None:
-    """Frozen: one multiply-add a channel, folded into a real convolution before it. Learnable: xhat, then gamma and beta."""
-    module, source = low.module(node), low.source(node)
+    """A batch norm.
+
+    Frozen: one multiply-add a channel, folded into a real convolution before it. Learnable: xhat, then gamma and beta.
+    """
+    module, source = cast(nn.BatchNorm2d, low.module(node)), low.source(node)
     gamma = floats(module.weight) if module.affine else np.ones(module.num_features)
     beta = floats(module.bias) if module.affine else np.zeros(module.num_features)
     mean, variance = low.calibration.statistics.get(node) or (floats(module.running_mean), floats(module.running_var))
@@ -131,10 +149,12 @@ def batch_norm(low: Lowering, node: fx.Node) -> None:
         _learnable_batch_norm(low, node, gamma, beta, mean, sigma)
         return
     if source.op == "call_module" and type(low.module(source)) is nn.Conv2d and source not in low.tensor:
-        convolved = low.module(source)
+        convolved = cast(nn.Conv2d, low.module(source))
         bias = floats(convolved.bias) if convolved.bias is not None else 0.0
         factor = gamma / sigma
-        _frozen_convolution(low, source, node, floats(convolved.weight) * factor[:, None, None, None], beta + (bias - mean) * factor)
+        _frozen_convolution(
+            low, source, node, floats(convolved.weight) * factor[:, None, None, None], beta + (bias - mean) * factor
+        )
         return
     index, unit, zero_point = _normalised_input(low, node)
     target = low.activation(node)
@@ -153,14 +173,18 @@ def _normalised_input(low: Lowering, node: fx.Node) -> tuple[int, Floats | float
     return index, tensor.scale, tensor.zero_point
 
 
-def _learnable_batch_norm(low: Lowering, node: fx.Node, gamma: Floats, beta: Floats, mean: Floats, sigma: Floats) -> None:
+def _learnable_batch_norm(
+    low: Lowering, node: fx.Node, gamma: Floats, beta: Floats, mean: Floats, sigma: Floats
+) -> None:
     index, unit, zero_point = _normalised_input(low, node)
     source = low.source(node)
     input_exponent = 0
     if source not in low.channel_scale:
         mantissa, exponent = np.frexp(unit)
         if mantissa != 0.5:
-            raise low.error(node, "learns, but no convolution that learns stands before it", "cut right after it, or further ahead")
+            raise low.error(
+                node, "learns, but no convolution that learns stands before it", "cut right after it, or further ahead"
+            )
         input_exponent = int(exponent) - 1
         mean = mean - _bias_before(low, source)
     a = unit / sigma * 2.0**XHAT_FRACTION
@@ -189,7 +213,9 @@ def _bias_before(low: Lowering, source: fx.Node) -> Floats | float:
 def learned_bias(low: Lowering, node: fx.Node) -> None:
     """ReActNet's threshold: the sign behind it takes it over."""
     if not all(user.op == "call_module" and isinstance(low.module(user), Sign) for user in node.users):
-        raise low.error(node, "is read by something other than a Sign", "use RPReLU, or a bias right in front of a Sign")
+        raise low.error(
+            node, "is read by something other than a Sign", "use RPReLU, or a bias right in front of a Sign"
+        )
     low.tensor[node] = low.read(node)[0]
     low.pending_bias[node] = floats(low.module(node).bias)
 
@@ -261,7 +287,7 @@ def _pool(low: Lowering, node: fx.Node, kind: str, attributes: dict[str, int]) -
 
 def average_pool(low: Lowering, node: fx.Node) -> None:
     """Mean over windows that do not overlap."""
-    module = low.module(node)
+    module = cast(nn.AvgPool2d, low.module(node))
     kernel, stride = pair(module.kernel_size), pair(module.stride)
     if kernel[0] != kernel[1] or stride != kernel or pair(module.padding) != (0, 0) or module.ceil_mode:
         raise low.error(node, "has overlapping or padded windows", "use AvgPool2d(k) with stride k and no padding")
@@ -270,16 +296,25 @@ def average_pool(low: Lowering, node: fx.Node) -> None:
 
 def max_pool(low: Lowering, node: fx.Node) -> None:
     """Maximum over windows, which may overlap."""
-    module = low.module(node)
+    module = cast(nn.MaxPool2d, low.module(node))
     kernel, stride, padding = pair(module.kernel_size), pair(module.stride), pair(module.padding)
-    if kernel[0] != kernel[1] or stride[0] != stride[1] or padding[0] != padding[1] or pair(module.dilation) != (1, 1) or module.ceil_mode:
-        raise low.error(node, "differs by axis, is dilated or rounds its size up", "use one number for kernel, stride and padding")
+    if (
+        kernel[0] != kernel[1]
+        or stride[0] != stride[1]
+        or padding[0] != padding[1]
+        or pair(module.dilation) != (1, 1)
+        or module.ceil_mode
+    ):
+        raise low.error(
+            node, "differs by axis, is dilated or rounds its size up", "use one number for kernel, stride and padding"
+        )
     _pool(low, node, "max_pool", {"kernel": kernel[0], "stride": stride[0], "padding": padding[0]})
 
 
 def global_average_pool(low: Lowering, node: fx.Node) -> None:
     """Mean over the whole map."""
-    if pair(low.module(node).output_size) != (1, 1):
+    module = cast(nn.AdaptiveAvgPool2d, low.module(node))
+    if module.output_size not in (1, (1, 1)):
         raise low.error(node, "pools to more than one place", "use AdaptiveAvgPool2d(1)")
     index, source = low.read(node)
     target = low.activation(node)

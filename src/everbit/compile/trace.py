@@ -24,7 +24,8 @@ def trace(network: nn.Module) -> fx.GraphModule:
         return fx.GraphModule(network, _Tracer().trace(network))
     except Exception as error:
         raise CompileError(
-            f"{type(network).__name__} cannot be traced ({error}): its forward may not branch on values or shapes of tensors"
+            f"{type(network).__name__} cannot be traced ({error}): "
+            "its forward may not branch on values or shapes of tensors"
         ) from error
 
 
@@ -37,8 +38,11 @@ def module_path(node: fx.Node) -> str:
 
 
 def find_cut(graph: fx.GraphModule, name: str) -> fx.Node:
-    """The node that is the output of the module `name`, such as "stage4.block1". Raises CompileError, listing what there is."""
-    found = None
+    """The node that is the output of the module `name`, such as "stage4.block1".
+
+    Raises CompileError, listing what there is.
+    """
+    found: fx.Node | None = None
     names: dict[str, None] = {}
     for node in graph.graph.nodes:
         paths = [str(path) for path in node.meta.get("nn_module_stack", {}) if path]

@@ -19,4 +19,5 @@ def pad_crop_flip(images: NDArray[np.uint8], generator: np.random.Generator, pad
     flipped = generator.integers(0, 2, size=(count, 1)) == 1
     rows = top + np.arange(height)
     columns = left + np.where(flipped, np.arange(width)[::-1], np.arange(width))
-    return padded[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
+    augmented: NDArray[np.uint8] = padded[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
+    return augmented

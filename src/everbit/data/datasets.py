@@ -66,9 +66,9 @@ class Dataset:
             )
 
     def fitted(self, shape: tuple[int, int, int]) -> Dataset:
-        """The same set with all images in a model's shape (height, width, channels): resized, gray ones with equal channels.
+        """The same set with all images in a model's shape (height, width, channels).
 
-        Raises ImageError where the channels cannot be made to fit.
+        Images are resized, gray ones get equal channels. Raises ImageError where the channels cannot be made to fit.
         """
         if self.train_images.shape[1:] == shape:
             return self
@@ -207,7 +207,7 @@ def _locate(source: Source, root: str | Path | None) -> Path:
     return path
 
 
-def _read(path: Path) -> tuple[dict[str, Split], dict[str, NDArray]]:
+def _read(path: Path) -> tuple[dict[str, Split], dict[str, NDArray[np.generic]]]:
     """Splits by name (a file with one split calls it ``all``), and every array that holds neither images nor strips."""
     with np.load(path, allow_pickle=False) as archive:
         extra = {
@@ -230,7 +230,7 @@ def _read(path: Path) -> tuple[dict[str, Split], dict[str, NDArray]]:
 
 
 def _partition(
-    source: Source, splits: dict[str, Split], extra: dict[str, NDArray]
+    source: Source, splits: dict[str, Split], extra: dict[str, NDArray[np.generic]]
 ) -> tuple[Split, Split, NDArray[np.int64] | None]:
     """Training split, test split and group numbers of the training images."""
     if source.test_sessions:

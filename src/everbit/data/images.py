@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,7 +140,7 @@ def _open(path: Path, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
         ) from error
 
 
-def _check_array(batch: NDArray, shape: tuple[int, int, int], name: str) -> None:
+def _check_array(batch: NDArray[Any], shape: tuple[int, int, int], name: str) -> None:
     """Raise ImageError unless ``batch`` is uint8 [N >= 1, *shape]."""
     if batch.dtype != np.uint8:
         raise ImageError(f"{name}: {_dtype_advice(batch)}")
@@ -165,7 +166,7 @@ def _check_array(batch: NDArray, shape: tuple[int, int, int], name: str) -> None
     )
 
 
-def _dtype_advice(array: NDArray) -> str:
+def _dtype_advice(array: NDArray[Any]) -> str:
     """What is wrong with an array that is not uint8, and the cast that mends it."""
     if np.issubdtype(array.dtype, np.floating):
         if np.isnan(array).any():

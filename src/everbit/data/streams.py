@@ -1,4 +1,7 @@
-"""A data set as a stream of experiences, in Avalanche's words: new classes (NC) or new instances (NI), docs/method.md 1.5."""
+"""A data set as a stream of experiences (docs/method.md 1.5).
+
+In Avalanche's words, an experience brings new classes (NC) or new instances (NI).
+"""
 
 from __future__ import annotations
 

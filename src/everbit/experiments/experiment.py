@@ -1,4 +1,4 @@
-"""One experiment: a data set learned as a stream for each seed, all accuracies on one fixed test set (docs/method.md 1.5)."""
+"""One experiment: a data set as a stream for each seed, all accuracies on one fixed test set (docs/method.md 1.5)."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from everbit.quantize.widths import Widths
 class Strategy:
     """How a learner treats its head, its past and its body (docs/method.md 1.1 to 1.3).
 
-    learning_rates: for the mean gradient of a mini-batch, by kind of parameter; chosen on a class order that no result uses
-    (docs/experiments.md).
+    learning_rates: for the mean gradient of a mini-batch, by kind of parameter; chosen on a class order that no result
+    uses (docs/experiments.md).
     """
 
     cwr: bool
@@ -42,12 +42,12 @@ class Settings:
     """Options of a learner; the defaults are those of V24 where it names them.
 
     strategy: a key of STRATEGIES. classes: most classes it can ever know. replay_per_class: latents kept of one class
-    at most. memory: bytes the whole learner may take, also as "2MB", None for no limit; with a limit the replay
-    memory gets what the rest leaves, shared evenly by the classes. experience_images: with a limit, most images of
-    one experience. batch_new : batch_replayed: patterns of a mini-batch. learning_rates: by kind of
-    parameter, the strategy's where none is given.
-    count_replayed: CWR* counts replayed patterns as patterns of the experience. seed: of every shuffle and draw; the
-    same seed gives the same bits.
+    at most. memory: bytes the engine's arena may take (Learner.memory_use: all that it works in; the model and, while
+    it learns, a copy of the state come on top), also as "16MB", None for no limit; with a limit the replay memory gets
+    what the rest leaves, shared evenly by the classes. experience_images: with a limit, most images of one experience.
+    batch_new : batch_replayed: patterns of a mini-batch. learning_rates: by kind of parameter, the strategy's where
+    none is given. count_replayed: CWR* counts replayed patterns as patterns of the experience. seed: of every shuffle
+    and draw; the same seed gives the same bits.
     """
 
     strategy: str = "lr"

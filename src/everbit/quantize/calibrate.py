@@ -1,12 +1,13 @@
 """Calibration: what the compiler measures on the images the user names (docs/method.md 1.2).
 
-The frozen part runs in float; at the cut every activation passes through the latent's own quantization, and behind it the batch norms'
-statistics are estimated anew, once, then frozen.
+The frozen part runs in float; at the cut every activation passes through the latent's own quantization, and behind it
+the batch norms' statistics are estimated anew, once, then frozen.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 import torch
@@ -21,7 +22,10 @@ _BATCH = 64
 
 @dataclass(frozen=True)
 class Latent:
-    """Numbers of the cut. bits = 1: threshold, low and high by channel; else codes stand for evenly spaced values in [start, end]."""
+    """Numbers of the cut.
+
+    bits = 1: threshold, low and high by channel; else codes stand for evenly spaced values in [start, end].
+    """
 
     bits: int
     threshold: Floats
@@ -33,7 +37,11 @@ class Latent:
 
 @dataclass
 class Calibration:
-    """What was measured, by graph node: the range of its values, and for learnable batch norms mean and variance by channel."""
+    """What was measured, by graph node.
+
+    ranges: of a node's values. shapes: of one image's values. statistics: mean and variance by channel of learnable
+    batch norms.
+    """
 
     ranges: dict[fx.Node, tuple[float, float]] = field(default_factory=dict)
     shapes: dict[fx.Node, tuple[int, ...]] = field(default_factory=dict)
@@ -60,7 +68,7 @@ class _Run(fx.Interpreter):
     def run_node(self, n: fx.Node) -> object:
         module = self.module.get_submodule(str(n.target)) if n.op == "call_module" else None
         if n in self.learnable and isinstance(module, nn.BatchNorm2d):
-            value: object = self._normalised(n, module, self.env[n.args[0]])
+            value: object = self._normalised(n, module, self.env[cast(fx.Node, n.args[0])])
         else:
             value = super().run_node(n)
         if isinstance(value, Tensor) and n.op != "output":
@@ -101,13 +109,13 @@ def _best_range(values: Tensor, bits: int) -> tuple[float, float]:
 def calibrate_latent(values: Tensor, bits: int, threshold: Floats | None) -> tuple[Latent, Tensor]:
     """The latent's numbers and the values as the learnable part will see them.
 
-    values: [N, C, H, W] at the cut. threshold: of the sign that reads them, by channel, or None where no sign does; then it is the
-    channel's mean (docs/method.md 1.4).
+    values: [N, C, H, W] at the cut. threshold: of the sign that reads them, by channel, or None where no sign does;
+    then it is the channel's mean (docs/method.md 1.4).
     """
     chosen = values.mean(dim=(0, 2, 3)) if threshold is None else torch.from_numpy(threshold).to(values.dtype)
     low, high = _one_bit(values, chosen)
     start, end = _best_range(values, bits) if bits > 1 else (0.0, 0.0)
-    latent = Latent(bits, *(t.double().numpy() for t in (chosen, low, high)), start, end)
+    latent = Latent(bits, chosen.double().numpy(), low.double().numpy(), high.double().numpy(), start, end)
     if bits == 1:
         by = [t.view(1, -1, 1, 1) for t in (chosen, low, high)]
         return latent, torch.where(values >= by[0], by[2], by[1])
@@ -125,7 +133,7 @@ def calibrate(
     threshold: Floats | None,
     learnable: set[fx.Node],
 ) -> Calibration:
-    """Runs the images, uint8 [N, H, W, C], through the graph up to `features` and measures everything the compiler needs."""
+    """Runs the images, uint8 [N, H, W, C], through the graph up to `features` and measures what the compiler needs."""
     result = Calibration()
     order = list(graph.graph.nodes)
     placeholder = order[0]
@@ -142,7 +150,9 @@ def calibrate(
         at_cut.append(run.env[cut])
     values = torch.cat(at_cut)
     if values.ndim != 4:
-        raise CompileError(f"the output of {cut.name} is no map of height, width and channels: cut at an earlier module")
+        raise CompileError(
+            f"the output of {cut.name} is no map of height, width and channels: cut at an earlier module"
+        )
     result.latent, seen = calibrate_latent(values, bits, threshold)
     run = _Run(graph, result, learnable)
     run.env[cut] = seen

@@ -21,8 +21,13 @@ def scale_of(real: float) -> tuple[int, int]:
     return mantissa, exponent
 
 
-def affine_of(a: Floats, b: Floats, most: int = 2**15 - 1) -> tuple[NDArray[np.int16], NDArray[np.int32], NDArray[np.uint8]]:
-    """Constants A, B, s of affine(q) = a * q + b for real arrays a, b of one shape: |A| <= most, |B| <= 2^29, 0 <= s <= 29."""
+def affine_of(
+    a: Floats, b: Floats, most: int = 2**15 - 1
+) -> tuple[NDArray[np.int16], NDArray[np.int32], NDArray[np.uint8]]:
+    """Constants A, B, s of affine(q) = a * q + b for real arrays a, b of one shape.
+
+    |A| <= most, |B| <= 2^29, 0 <= s <= 29.
+    """
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     with np.errstate(divide="ignore"):
         by_a = np.floor(np.log2(most / np.abs(a)))

@@ -13,8 +13,9 @@ ALLOWED = {"q_f": (8, 16), "q_bin": (1, 4, 8, 16), "q_nonbin": (8, 16, 32), "lat
 class Widths:
     """Bits of a learner's numbers (V24, section 3; docs/arithmetic.md, section 2).
 
-    q_f: activations forward. q_bin: latent weights of binary layers. q_nonbin: gradients and all other trainable weights.
-    latent: what the replay memory keeps of one value at the cut. Raises ConfigurationError for a width the engine does not have.
+    q_f: activations forward. q_bin: latent weights of binary layers. q_nonbin: gradients and all other trainable
+    weights. latent: what the replay memory keeps of one value at the cut. Raises ConfigurationError for a width the
+    engine does not have.
     """
 
     q_f: int = 8
@@ -29,7 +30,8 @@ class Widths:
                 raise ConfigurationError(f"{name} is {getattr(self, name)} bits: choose one of {choices}")
         if self.q_f > self.q_nonbin:
             raise ConfigurationError(
-                f"q_f is {self.q_f} and q_nonbin {self.q_nonbin} bits: gradients need at least as many bits as activations"
+                f"q_f is {self.q_f} and q_nonbin {self.q_nonbin} bits: "
+                "gradients need at least as many bits as activations"
             )
 
     @classmethod
