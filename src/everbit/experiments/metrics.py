@@ -50,7 +50,8 @@ def accuracy_after(matrix: ArrayLike, group_sizes: ArrayLike) -> NDArray[np.floa
         raise ConfigurationError(
             f"{sizes.tolist()} as group sizes of {matrix.shape[1]} groups: give each group's, all > 0"
         )
-    return matrix @ sizes / sizes.sum()
+    weighted: NDArray[np.float64] = matrix @ sizes / sizes.sum()
+    return weighted
 
 
 def final_accuracy(matrix: ArrayLike, group_sizes: ArrayLike) -> float:
@@ -89,7 +90,9 @@ def backward_transfer(matrix: ArrayLike) -> float:
 
 
 def confusion_matrix(
-    predicted: Sequence[Hashable] | NDArray, labels: Sequence[Hashable] | NDArray, classes: Sequence[Hashable]
+    predicted: Sequence[Hashable] | NDArray[np.generic],
+    labels: Sequence[Hashable] | NDArray[np.generic],
+    classes: Sequence[Hashable],
 ) -> NDArray[np.int64]:
     """Counts int64 [C, C]: row = true class, column = predicted class, both in the order of ``classes``."""
     if len(predicted) != len(labels):
