@@ -16,6 +16,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
     Raises OutputError where the folder or the file cannot be written.
     """
+    if not path.name:
+        raise OutputError(f"cannot write {str(path)!r}: give the name of a file")
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -79,6 +79,7 @@ def mutated(image: bytes, rng: np.random.Generator) -> bytes:
 
 def learn(image: bytes, rng: np.random.Generator) -> None:
     """Two experiences with random images, at random widths."""
+    engine.check_program(image)
     fields = ImageFields(image)
     sides = ("height", "width", "channels")
     shapes = [[fields[f"tensor.{i}.{side}"] for side in sides] for i in range(fields["header.tensor_count"])]

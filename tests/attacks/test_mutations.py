@@ -14,7 +14,7 @@ TESTS = Path(__file__).resolve().parent.parent
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mutated_images_are_refused_or_learn(seed: int) -> None:
-    count = 1000
+    count = 5000
     path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, str(TESTS / "attacks" / "mutate_images.py"), str(seed), str(count)],

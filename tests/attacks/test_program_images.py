@@ -418,8 +418,11 @@ def test_deep_chains_take_no_stack_and_little_time() -> None:
     """2000 additions that read one tensor twice each, nothing to learn below: no search may double at every one."""
     build = ProgramBuilder(np.random.default_rng(0), 8)
     out = build.latent(build.frozen_convolution(build.input(1, 1, 1), 1, 1, 1, 0), 8)
+    tensor = build.tensors[out]
     for _ in range(2000):
-        out = build.add(out, out)
+        build.tensors.append(tensor)
+        out = build._layer("add", (out, out), len(build.tensors) - 1, {"A0": 1, "A1": 1, "B": 0, "s": 1})
+    build.deviations = [1.0] * len(build.tensors)
     learns(finished(build))
 
 

@@ -185,7 +185,6 @@ def in_place(change: Callable[[Description], object]) -> Callable[[Description],
         (in_place(lambda d: d["layers"][1].update(inputs=[])), "inputs or parameters that no"),
         (in_place(lambda d: d["layers"][1].update(inputs=[-1])), "no earlier layer"),
         (in_place(lambda d: d["layers"][1].update(inputs=[10**20])), "damaged"),
-        (in_place(lambda d: d["layers"][1].update(output=1.5)), ""),
         (in_place(lambda d: d["layers"][1].update(attributes={})), "damaged"),
         (in_place(lambda d: d["layers"][1]["attributes"].update(stride=10**10)), "damaged"),
         (in_place(lambda d: d["layers"][1].update(range_exponents={"weight": 0})), "damaged"),
@@ -198,12 +197,7 @@ def in_place(change: Callable[[Description], object]) -> Callable[[Description],
 def test_descriptions_that_mean_nothing(change: Callable[[Description], Description], message: str) -> None:
     """Files with a sound checksum, as only a program can write them."""
     description, arrays = parts()
-    content = whole(change(description), arrays)
-    try:
-        refused(content, message)
-    except pytest.fail.Exception:
-        # 1.5 as an index is read as 1, the tensor it was.
-        assert_same(program_from_bytes(content, "x"), PROGRAM)
+    refused(whole(change(description), arrays), message)
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_flipped_bits(path: Path, learner: Learner) -> None:
                 learner.classes_,
                 learner.settings,
             )
-    assert refused > 100
+    assert refused > 30  # a database has empty places
 
 
 @pytest.mark.parametrize("key", ["model", "state", "settings", "widths", "labels", "replay_slots", "version"])
@@ -191,7 +191,7 @@ def replaced(old: str, new: str) -> Callable[[bytes], bytes]:
         ("state", lambda state: state[:-1], "another program or other options"),
         ("state", lambda state: state + b"\0", "another program or other options"),
         ("state", lambda state: b"", "another program or other options"),
-        ("settings", replaced('"classes": 4', '"classes": 5'), "another program or other options"),
+        ("settings", replaced('"classes": 4', '"classes": 40'), "another program or other options"),
         ("settings", replaced('"classes": 4', '"classes": 4.5'), "classes is 4.5"),
         ("settings", replaced('"classes"', '"klasses"'), "damaged"),
         ("settings", replaced('"lr"', '"rl"'), "unknown strategy"),
@@ -200,8 +200,8 @@ def replaced(old: str, new: str) -> Callable[[bytes], bytes]:
         ("widths", replaced("8,16,16,2", "8,16,16,4"), "do not fit the model"),
         ("widths", lambda _: b"\xff", "damaged"),
         ("replay_slots", lambda _: b"7", "another program or other options"),
-        ("replay_slots", lambda _: b"-1", "possible number of patterns"),
-        ("replay_slots", lambda _: str(2**31).encode(), "damaged"),
+        ("replay_slots", lambda _: b"-1", "replay_slots is -1"),
+        ("replay_slots", lambda _: str(2**31).encode(), "replay_slots is 2147483648"),
         ("labels", lambda _: b'["a", "b"]', "labels are not those"),
         ("labels", lambda _: b'["a", "b", "a"]', "labels are not those"),
         ("labels", lambda _: b'["a", "b", "c", "d"]', "labels are not those"),
@@ -222,8 +222,9 @@ def test_rows_that_do_not_fit(key: str, change: Callable[[bytes], bytes], messag
 
 
 def test_a_value_of_another_type(path: Path) -> None:
+    rows = rows_of(path)
     for value in (None, 5, "text"):
-        write_rows(path, rows_of(path))
+        write_rows(path, rows)
         with closing(sqlite3.connect(path)) as database, database:
             database.execute("CREATE TABLE loose (key TEXT, value)")
             database.execute("INSERT INTO loose SELECT key, value FROM learner WHERE key != 'model'")

@@ -56,7 +56,8 @@ class Learner:
         self._labels: list[Hashable] = []
         self._image = program_image(program)
         self._experience_images = self.settings.experience_images
-        self._replay_slots = self._planned_slots() if replay_slots is None else replay_slots
+        slots = self._planned_slots() if replay_slots is None else replay_slots
+        self._replay_slots = whole_number("replay_slots", slots, 0, 2**28)
         self._native = self._start(self._replay_slots, self._experience_images)
 
     @classmethod

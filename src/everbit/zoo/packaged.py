@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from everbit.errors import FormatError
+
 MODELS = Path(__file__).parent / "models"
 
 
@@ -13,5 +15,14 @@ def packaged_names() -> list[str]:
 
 
 def packaged_model(model: str | Path) -> Path:
-    """The file of a packaged model by its name; any other name or path as it is."""
-    return MODELS / f"{model}.everbit" if str(model) in packaged_names() else Path(model)
+    """The file of a packaged model by its name; any other path as it is. Raises FormatError where there is neither."""
+    if str(model) in packaged_names():
+        return MODELS / f"{model}.everbit"
+    path = Path(model)
+    if not path.exists():
+        names = ", ".join(packaged_names())
+        raise FormatError(
+            f"cannot read the model file {model} (there is none): give the path of an .everbit file, or a packaged "
+            f"model's name ({names})"
+        )
+    return path
