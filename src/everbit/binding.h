@@ -1,0 +1,90 @@
+// What the two halves of the bridge share: memory, the checked program image, the conversion of arguments.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <vector>
+
+#include "layers/layers.h"
+#include "learner/learner.h"
+
+namespace nb = nanobind;
+
+namespace everbit_python {
+
+
+using Images = nb::ndarray<const uint8_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+using Labels = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Codes = nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Integers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+struct Free {
+  void operator()(uint8_t* memory) const { std::free(memory); }
+};
+using Memory = std::unique_ptr<uint8_t[], Free>;
+
+inline Memory allocate(size_t bytes) {
+  const size_t rounded = everbit::aligned(bytes == 0 ? 1 : bytes);
+  Memory memory(static_cast<uint8_t*>(std::aligned_alloc(everbit::kAlignment, rounded)));
+  if (memory == nullptr) throw std::bad_alloc();
+  std::memset(memory.get(), 0, rounded);
+  return memory;
+}
+
+inline void require(const char* problem) {
+  if (problem != nullptr) throw std::invalid_argument(problem);
+}
+
+template <typename T>
+nb::object array_of(std::vector<T>&& values, std::initializer_list<size_t> shape) {
+  auto* owned = new std::vector<T>(std::move(values));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), shape, owner));
+}
+
+// A program image, copied to aligned memory and checked.
+struct ProgramImage {
+  Memory memory;
+  everbit::Program program;
+
+  explicit ProgramImage(const nb::bytes& image) : memory(allocate(image.size())) {
+    std::memcpy(memory.get(), image.c_str(), image.size());
+    require(program.open(memory.get(), image.size()));
+  }
+};
+
+inline everbit::Widths widths(const nb::dict& options) {
+  return {nb::cast<int>(options["q_bin"]), nb::cast<int>(options["q_nonbin"])};
+}
+
+inline everbit::Scale to_scale(nb::handle pair) {
+  const auto values = nb::cast<std::vector<int32_t>>(pair);
+  return {values.at(0), values.at(1)};
+}
+
+inline void learning_rates(const nb::dict& options, everbit::Scale* rates) {
+  size_t kind = 0;
+  for (nb::handle rate : nb::list(options["learning_rates"])) {
+    if (kind < everbit::kParameterKinds) rates[kind++] = to_scale(rate);
+  }
+}
+
+inline void require_images(const everbit::Program& program, const Images& images) {
+  const everbit::TensorRecord& t = program.input_tensor();
+  if (images.shape(1) != static_cast<size_t>(t.height) || images.shape(2) != static_cast<size_t>(t.width) ||
+      images.shape(3) != static_cast<size_t>(t.channels)) {
+    throw std::invalid_argument("the images do not have the shape of the program's input");
+  }
+}
+
+// Adds the class Network to the module (binding_network.cc).
+void bind_network(nb::module_& m);
+
+}  // namespace everbit_python
