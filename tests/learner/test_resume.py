@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,7 @@ def images(place: int) -> NDArray[np.uint8]:
 
 
 def learn(learner: Learner, place: int, **options: object) -> Learner:
-    return learner.partial_fit(images(place), EXPERIENCES[place], epochs=2, **options)  # type: ignore[arg-type]
+    return learner.partial_fit(images(place), EXPERIENCES[place], **{"epochs": 2, **options})  # type: ignore[arg-type]
 
 
 def whole_run(seed: int = 0) -> list[bytes]:
@@ -113,3 +114,13 @@ def test_looking_at_a_learner_changes_nothing() -> None:
         learn(other, place)
         learner.predict(images(2))
         assert learner.state == other.state
+
+
+def test_predicting_in_another_thread_disturbs_nothing() -> None:
+    learner, other = learn(start(), 0), learn(start(), 0)
+    with ThreadPoolExecutor(1) as pool:
+        learning = pool.submit(learn, learner, 2, epochs=200)
+        while not learning.done():
+            assert set(learner.predict(images(1))) <= set(learner.classes_)
+    learn(other, 2, epochs=200)
+    assert learning.result().state == other.state
