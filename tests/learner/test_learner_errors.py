@@ -34,6 +34,7 @@ def images(count: int) -> np.ndarray:
         ({"classes": "ten"}, "classes is 'ten'"),
         ({"classes": True}, "classes is True"),
         ({"replay_per_class": 0}, "replay_per_class is 0"),
+        ({"classes": 65534, "replay_per_class": 2**20}, "replay_per_class times classes is .* to 268435456"),
         ({"experience_images": -1}, "experience_images is -1"),
         ({"batch_new": 0}, "batch_new is 0"),
         ({"batch_replayed": 5000}, "batch_replayed is 5000.*4096"),

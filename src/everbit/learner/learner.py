@@ -25,6 +25,7 @@ from everbit.quantize.widths import Widths
 from everbit.zoo.packaged import packaged_model
 
 LOGIT_UNIT = 2.0**-16
+MOST_SLOTS = 2**28
 
 _LOWER = "lower classes, experience_images, batch_new or batch_replayed, or cut the model later"
 
@@ -56,8 +57,10 @@ class Learner:
         self._labels: list[Hashable] = []
         self._image = program_image(program)
         self._experience_images = self.settings.experience_images
-        slots = self._planned_slots() if replay_slots is None else replay_slots
-        self._replay_slots = whole_number("replay_slots", slots, 0, 2**28)
+        if replay_slots is None:
+            self._replay_slots = self._planned_slots()
+        else:
+            self._replay_slots = whole_number("replay_slots", replay_slots, 0, MOST_SLOTS)
         self._native = self._start(self._replay_slots, self._experience_images)
 
     @classmethod
@@ -203,7 +206,8 @@ class Learner:
         """Patterns that the replay memory holds: at least one a class where there is a limit of memory."""
         settings = self.settings
         if settings.memory is None:
-            return settings.replay_per_class * settings.classes if settings.rule.replay else 0
+            slots = settings.replay_per_class * settings.classes if settings.rule.replay else 0
+            return whole_number("replay_per_class times classes", slots, 0, MOST_SLOTS)
         height, width, channels = self.program.latent_shape
         pattern = (height * width * channels * self.program.latent_bits + 7) // 8 + 2
         bare = self._start(0, settings.experience_images).memory()["total"]
@@ -214,7 +218,7 @@ class Learner:
                 f"{settings.memory:,} bytes are too few: this learner takes {bare:,} before it replays anything; "
                 f"give at least {least:,}, or {_LOWER}"
             )
-        return min((settings.memory - bare - alignment) // pattern, 2**28) if settings.rule.replay else 0
+        return min((settings.memory - bare - alignment) // pattern, MOST_SLOTS) if settings.rule.replay else 0
 
     def _make_room(self, count: int) -> None:
         """Plans the engine anew, in the same state, for an experience larger than any before."""
