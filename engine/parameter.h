@@ -74,7 +74,7 @@ struct Parameter {
 struct BinaryWeights {
   const uint64_t* bits;
   uint64_t* learned;   // the same memory where the layer learns, else nullptr
-  int16_t* tap_sums;   // [C_out][taps]: sum of the +-1 weights under one tap, for the borders (kernels/xnor_gemm/xnor_gemm.h)
+  int16_t* tap_sums;   // [taps][C_out]: sum of the +-1 weights under one tap, for the borders (kernels/xnor_gemm/xnor_gemm.h)
 };
 
 }  // namespace everbit

@@ -9,6 +9,7 @@
 #include "../kernels/sign_gemm/sign_gemm.h"
 #include "../kernels/xnor_gemm/xnor_gemm.h"
 #include "../memory.h"
+#include "../parallel.h"
 #include "binary_convolution.h"
 #include "layers.h"
 #include "window.h"
@@ -20,53 +21,56 @@ constexpr int kPadValue = 4;       // attribute
 constexpr int kBits = 0;           // array
 constexpr int kWeight = 0;         // parameter
 constexpr int32_t kMaxTerms = 32767;
-constexpr int32_t kForwardRows = 16;   // places a block of the forward product
-constexpr int32_t kBackwardRows = 48;  // places a block of the input's gradient: unpacked weights serve all of them
+constexpr int32_t kForwardRows = 48;   // places a block of the forward product
+constexpr int32_t kBackwardRows = 96;  // places a block of the input's gradient: unpacked weights serve all of them
 
 Window window_of(const LayerRecord& layer) {
   return {layer.attributes[0], layer.attributes[1], layer.attributes[2], layer.attributes[3]};
 }
 
 struct ForwardScratch {
-  uint64_t* patches;  // kForwardRows x taps x words
+  uint64_t* patches;  // threads x kForwardRows x taps * words
 
-  ForwardScratch(Region& s, int32_t taps, int32_t words)
-      : patches(s.take<uint64_t>(static_cast<size_t>(kForwardRows) * static_cast<size_t>(taps) * static_cast<size_t>(words))) {}
+  ForwardScratch(Region& s, int threads, int32_t steps)
+      : patches(s.take<uint64_t>(static_cast<size_t>(threads) * static_cast<size_t>(kForwardRows) * static_cast<size_t>(steps))) {}
 };
 
 template <typename G, typename Sum>
-struct BackwardScratch {
-  size_t places;      // batch x output places
-  G* columns;         // weights' gradient: gradients by channel, C_out x places
-  G* patches;         // input's gradient: kBackwardRows x taps * C_out
-  uint64_t* bits;     // the +-1 factors of one product: places, or taps * C_out
-  uint8_t* present;   // places
-  Sum* sums;          // one product: C_out x 64, or kBackwardRows x 64
-  Sum* input_sums;    // gradient of the input before it is quantized
+struct InputGradientScratch {
+  int32_t rows;     // input pixels at once
+  uint64_t* bits;   // weights, words x taps * C_out
+  G* patches;       // threads x rows x taps * C_out
+  Sum* sums;        // threads x rows x 64
+  Sum* input_sums;  // batch x input elements: the gradient before it is quantized
 
-  BackwardScratch(Region& s, int32_t batch, const TensorRecord& in, const TensorRecord& out, int32_t taps)
-      : places(static_cast<size_t>(batch) * static_cast<size_t>(out.pixels())) {
-    const size_t channels = static_cast<size_t>(out.channels);
-    const size_t row = static_cast<size_t>(taps) * channels;
-    const size_t rows = channels > kBackwardRows ? channels : kBackwardRows;
-    columns = s.take<G>(places * channels);
-    patches = s.take<G>(kBackwardRows * row);
-    bits = s.take<uint64_t>(row > places ? row : places);
-    present = s.take<uint8_t>(places);
-    sums = s.take<Sum>(rows * 64);
+  InputGradientScratch(Region& s, int threads, int32_t batch, const TensorRecord& in, const TensorRecord& out, int32_t taps)
+      : rows(batch * in.pixels() < kBackwardRows ? batch * in.pixels() : kBackwardRows) {
+    const size_t length = static_cast<size_t>(taps) * static_cast<size_t>(out.channels);
+    const size_t at_once = static_cast<size_t>(threads) * static_cast<size_t>(rows);
+    bits = s.take<uint64_t>(static_cast<size_t>(words_for(in.channels)) * length);
+    patches = s.take<G>(at_once * length);
+    sums = s.take<Sum>(at_once * 64);
     input_sums = s.take<Sum>(static_cast<size_t>(batch) * static_cast<size_t>(in.elements()));
   }
 };
 
-// sign_gemm takes 16 or 32-bit gradients; 8-bit ones are widened as they are gathered.
-template <typename F>
-void with_product_type(int q_b, F&& f) {
-  if (q_b == 32) {
-    f(int32_t{}, int64_t{});
-  } else {
-    f(int16_t{}, int32_t{});
+template <typename G, typename Sum>
+struct WeightGradientScratch {
+  int32_t places;    // batch x output places
+  G* columns;        // gradients by channel, C_out x places
+  uint64_t* bits;    // threads x places: the activations under one tap
+  uint8_t* present;  // threads x places
+  Sum* sums;         // threads x C_out x 64
+
+  WeightGradientScratch(Region& s, int threads, int32_t batch, const TensorRecord& out) : places(batch * out.pixels()) {
+    const size_t channels = static_cast<size_t>(out.channels);
+    const size_t at_once = static_cast<size_t>(threads) * static_cast<size_t>(places);
+    columns = s.take<G>(channels * static_cast<size_t>(places));
+    bits = s.take<uint64_t>(at_once);
+    present = s.take<uint8_t>(at_once);
+    sums = s.take<Sum>(static_cast<size_t>(threads) * channels * 64);
   }
-}
+};
 
 const uint64_t* weight_word(const uint64_t* bits, int32_t channel, int32_t step, int32_t steps) {
   return bits + (static_cast<size_t>(channel / 8) * static_cast<size_t>(steps) + static_cast<size_t>(step)) * 8 +
@@ -93,11 +97,12 @@ void refresh_tap_sums(const Program& program, const LayerRecord& layer, const Bi
   const TensorRecord& in = program.tensor(layer.inputs[0]);
   const int32_t taps = window_of(layer).taps();
   const int32_t words = words_for(in.channels);
-  for (int32_t o = 0; o < program.tensor(layer.output).channels; ++o) {
+  const int32_t channels = program.tensor(layer.output).channels;
+  for (int32_t o = 0; o < channels; ++o) {
     for (int32_t tap = 0; tap < taps; ++tap) {
       int32_t ones = 0;
       for (int32_t w = 0; w < words; ++w) ones += popcount(*weight_word(weights.bits, o, tap * words + w, taps * words));
-      weights.tap_sums[o * taps + tap] = static_cast<int16_t>(2 * ones - in.channels);
+      weights.tap_sums[tap * channels + o] = static_cast<int16_t>(2 * ones - in.channels);
     }
   }
 }
@@ -154,13 +159,33 @@ size_t binary_convolution_scratch(const Extent& extent) {
   const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
   const TensorRecord& out = extent.program.tensor(extent.layer.output);
   const int32_t taps = window_of(extent.layer).taps();
-  Region forward, backward;
-  ForwardScratch(forward, taps, words_for(in.channels));
-  with_product_type(extent.widths.non_binary, [&](auto g, auto sum) {
-    BackwardScratch<decltype(g), decltype(sum)>(backward, extent.batch, in, out, taps);
+  Region forward, input, weights;
+  ForwardScratch(forward, extent.threads, taps * words_for(in.channels));
+  with_gradient_type(extent.widths.non_binary, [&](auto g, auto sum) {
+    InputGradientScratch<decltype(g), decltype(sum)>(input, extent.threads, extent.batch, in, out, taps);
+    if (extent.widths.binary > 1) WeightGradientScratch<decltype(g), decltype(sum)>(weights, extent.threads, extent.batch, out);
   });
-  return forward.used > backward.used ? forward.used : backward.used;
+  const size_t backward = input.used > weights.used ? input.used : weights.used;
+  return forward.used > backward ? forward.used : backward;
 }
+
+namespace {
+
+// The words under the window at one output place, tap by tap; `outside` stands for places beyond the image.
+void gather_patch(const Window& window, const TensorRecord& in, const uint64_t* image, int32_t words, int32_t row, int32_t column,
+                  const uint64_t* outside, uint64_t* patch) {
+  for (int32_t i = 0; i < window.kernel_height; ++i) {
+    const int32_t y = row * window.stride + i - window.padding;
+    for (int32_t j = 0; j < window.kernel_width; ++j) {
+      const int32_t x = column * window.stride + j - window.padding;
+      const bool inside = y >= 0 && y < in.height && x >= 0 && x < in.width;
+      const uint64_t* from = inside ? image + (y * in.width + x) * words : outside;
+      for (int32_t w = 0; w < words; ++w) *patch++ = from[w];
+    }
+  }
+}
+
+}  // namespace
 
 void binary_convolution_forward(const Context& context) {
   const TensorRecord& in = context.input();
@@ -171,43 +196,45 @@ void binary_convolution_forward(const Context& context) {
   const int32_t steps = window.taps() * words;
   const BinaryWeights& weights = *context.binary;
   Region scratch{static_cast<uint8_t*>(context.scratch)};
-  const ForwardScratch room(scratch, window.taps(), words);
+  const ForwardScratch room(scratch, context.threads, steps);
+  uint64_t outside[kMaxTerms / 64 + 1];  // K holds at least one tap
+  for (int32_t w = 0; w < words; ++w) outside[w] = pad_zero ? 0 : channel_mask(in.channels, w);
 
   const uint64_t* x = context.input_values<uint64_t>();
   int16_t* z = context.output_values<int16_t>();
   const int32_t places = context.batch * out.pixels();
-  for (int32_t first = 0; first < places; first += kForwardRows) {
-    const int32_t rows = places - first < kForwardRows ? places - first : kForwardRows;
-    for (int32_t r = 0; r < rows; ++r) {
-      const uint64_t* image = x + static_cast<size_t>((first + r) / out.pixels()) * static_cast<size_t>(in.pixels() * words);
-      const int32_t place = (first + r) % out.pixels();
-      for_each_tap(window, in, place / out.width, place % out.width, [&](int32_t tap, int32_t pixel) {
-        uint64_t* patch = room.patches + r * steps + tap * words;
-        for (int32_t w = 0; w < words; ++w) {
-          patch[w] = pixel != kAbsent ? image[pixel * words + w] : pad_zero ? 0 : channel_mask(in.channels, w);
-        }
-      });
+  const int32_t blocks = (places + kForwardRows - 1) / kForwardRows;
+  parallel_for(context.threads, blocks, 1, [&](int64_t from_block, int64_t to_block, int thread) {
+    uint64_t* patches = room.patches + static_cast<size_t>(thread) * static_cast<size_t>(kForwardRows * steps);
+    for (int32_t first = static_cast<int32_t>(from_block) * kForwardRows; first < to_block * kForwardRows && first < places;
+         first += kForwardRows) {
+      const int32_t rows = places - first < kForwardRows ? places - first : kForwardRows;
+      for (int32_t r = 0; r < rows; ++r) {
+        const uint64_t* image = x + static_cast<size_t>((first + r) / out.pixels()) * static_cast<size_t>(in.pixels() * words);
+        const int32_t place = (first + r) % out.pixels();
+        gather_patch(window, in, image, words, place / out.width, place % out.width, outside, patches + r * steps);
+      }
+      int16_t* block = z + static_cast<size_t>(first) * static_cast<size_t>(out.channels);
+      xnor_gemm(patches, rows, steps, weights.bits, out.channels, window.taps() * in.channels, block);
+      if (!pad_zero || window.padding == 0) continue;
+      for (int32_t r = 0; r < rows; ++r) {
+        const int32_t place = (first + r) % out.pixels();
+        for_each_tap(window, in, place / out.width, place % out.width, [&](int32_t tap, int32_t pixel) {
+          if (pixel != kAbsent) return;
+          const int16_t* sums = weights.tap_sums + tap * out.channels;
+          int16_t* row = block + r * out.channels;
+          for (int32_t o = 0; o < out.channels; ++o) row[o] = static_cast<int16_t>(row[o] + sums[o]);
+        });
+      }
     }
-    int16_t* block = z + static_cast<size_t>(first) * static_cast<size_t>(out.channels);
-    xnor_gemm(room.patches, rows, steps, weights.bits, out.channels, window.taps() * in.channels, block);
-    if (!pad_zero || window.padding == 0) continue;
-    for (int32_t r = 0; r < rows; ++r) {
-      const int32_t place = (first + r) % out.pixels();
-      for_each_tap(window, in, place / out.width, place % out.width, [&](int32_t tap, int32_t pixel) {
-        if (pixel != kAbsent) return;
-        const int16_t* sums = weights.tap_sums + tap;
-        int16_t* row = block + r * out.channels;
-        for (int32_t o = 0; o < out.channels; ++o) row[o] = static_cast<int16_t>(row[o] + sums[o * window.taps()]);
-      });
-    }
-  }
+  });
 }
 
 namespace {
 
 // dX: each input pixel gathers the gradients of the outputs that read it, tap by tap, and multiplies them by the weights of those taps.
-template <typename G, typename Sum, typename Element>
-void input_gradient(const Context& context, const BackwardScratch<G, Sum>& room, const Element* g) {
+template <typename G, typename Sum>
+void input_gradient(const Context& context, const InputGradientScratch<G, Sum>& room, const G* g) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   const Window window = window_of(context.layer);
@@ -215,35 +242,44 @@ void input_gradient(const Context& context, const BackwardScratch<G, Sum>& room,
   const int32_t steps = window.taps() * words;
   const int32_t length = window.taps() * out.channels;
   const int32_t pixels = context.batch * in.pixels();
-  for (int32_t first = 0; first < pixels; first += kBackwardRows) {
-    const int32_t rows = pixels - first < kBackwardRows ? pixels - first : kBackwardRows;
-    for (int32_t r = 0; r < rows; ++r) {
-      const int32_t image = (first + r) / in.pixels() * out.pixels();
-      const int32_t place = (first + r) % in.pixels();
-      for_each_reader(window, out, place / in.width, place % in.width, [&](int32_t tap, int32_t reader) {
-        G* patch = room.patches + r * length + tap * out.channels;
-        if (reader == kAbsent) {
-          for (int32_t o = 0; o < out.channels; ++o) patch[o] = 0;
-          return;
-        }
-        const Element* from = g + static_cast<size_t>(image + reader) * static_cast<size_t>(out.channels);
-        for (int32_t o = 0; o < out.channels; ++o) patch[o] = static_cast<G>(from[o]);
-      });
+  const size_t channels = static_cast<size_t>(out.channels);
+
+  parallel_for(context.threads, steps, 1, [&](int64_t from, int64_t to, int) {
+    for (int32_t step = static_cast<int32_t>(from); step < to; ++step) {
+      uint64_t* row = room.bits + step % words * length + step / words * out.channels;
+      for (int32_t o = 0; o < out.channels; ++o) row[o] = *weight_word(context.binary->bits, o, step, steps);
     }
-    for (int32_t w = 0; w < words; ++w) {
-      for (int32_t tap = 0; tap < window.taps(); ++tap) {
-        for (int32_t o = 0; o < out.channels; ++o) {
-          room.bits[tap * out.channels + o] = *weight_word(context.binary->bits, o, tap * words + w, steps);
-        }
-      }
-      sign_gemm(room.patches, rows, length, room.bits, nullptr, room.sums);
-      const int32_t count = in.channels - w * 64 < 64 ? in.channels - w * 64 : 64;
+  });
+  const int32_t blocks = (pixels + room.rows - 1) / room.rows;
+  parallel_for(context.threads, blocks, 1, [&](int64_t from_block, int64_t to_block, int thread) {
+    G* patches = room.patches + static_cast<size_t>(thread) * static_cast<size_t>(room.rows) * static_cast<size_t>(length);
+    Sum* sums = room.sums + thread * room.rows * 64;
+    for (int32_t first = static_cast<int32_t>(from_block) * room.rows; first < to_block * room.rows && first < pixels;
+         first += room.rows) {
+      const int32_t rows = pixels - first < room.rows ? pixels - first : room.rows;
       for (int32_t r = 0; r < rows; ++r) {
-        Sum* to = room.input_sums + static_cast<size_t>(first + r) * static_cast<size_t>(in.channels) + w * 64;
-        for (int32_t c = 0; c < count; ++c) to[c] = room.sums[r * 64 + c];
+        const int32_t image = (first + r) / in.pixels() * out.pixels();
+        const int32_t place = (first + r) % in.pixels();
+        G* patch = patches + static_cast<size_t>(r) * static_cast<size_t>(length);
+        for_each_reader(window, out, place / in.width, place % in.width, [&](int32_t tap, int32_t reader) {
+          G* to = patch + tap * out.channels;
+          if (reader == kAbsent) {
+            std::memset(to, 0, channels * sizeof(G));
+          } else {
+            std::memcpy(to, g + static_cast<size_t>(image + reader) * channels, channels * sizeof(G));
+          }
+        });
+      }
+      for (int32_t w = 0; w < words; ++w) {
+        sign_gemm(patches, rows, length, room.bits + w * length, nullptr, sums);
+        const int32_t count = in.channels - w * 64 < 64 ? in.channels - w * 64 : 64;
+        for (int32_t r = 0; r < rows; ++r) {
+          Sum* to = room.input_sums + static_cast<size_t>(first + r) * static_cast<size_t>(in.channels) + w * 64;
+          std::memcpy(to, sums + r * 64, static_cast<size_t>(count) * sizeof(Sum));
+        }
       }
     }
-  }
+  });
 }
 
 // Updates `count` latent weights in a row; returns their bits.
@@ -263,45 +299,68 @@ uint64_t update_row(Parameter& latent, int32_t first, int32_t count, const Sum* 
   return word;
 }
 
-// dW and the update, 64 input channels of one tap at a time: nothing larger than C_out x 64 sums exists.
-template <typename G, typename Sum, typename Element>
-void update_weights(const Context& context, const BackwardScratch<G, Sum>& room, const Element* g, int32_t exponent) {
+// Gradients by channel instead of by place, in blocks that fit the first-level cache.
+template <typename G>
+void transpose(const G* g, int32_t places, int32_t channels, int threads, G* columns) {
+  constexpr int32_t kSide = 64;
+  const int32_t blocks = (channels + kSide - 1) / kSide;
+  parallel_for(threads, blocks, 1, [&](int64_t from, int64_t to, int) {
+    const int32_t last_channel = to * kSide < channels ? static_cast<int32_t>(to) * kSide : channels;
+    for (int32_t p = 0; p < places; p += kSide) {
+      const int32_t last_place = places - p < kSide ? places : p + kSide;
+      for (int32_t o = static_cast<int32_t>(from) * kSide; o < last_channel; ++o) {
+        G* column = columns + static_cast<size_t>(o) * static_cast<size_t>(places);
+        for (int32_t i = p; i < last_place; ++i) column[i] = g[static_cast<size_t>(i) * static_cast<size_t>(channels) + static_cast<size_t>(o)];
+      }
+    }
+  });
+}
+
+// dW and the update, 64 input channels of one tap at a time: nothing larger than C_out x 64 sums a thread exists.
+template <typename G, typename Sum>
+void update_weights(const Context& context, const WeightGradientScratch<G, Sum>& room, const G* g, int32_t exponent) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   const Window window = window_of(context.layer);
   const bool pad_zero = context.layer.attributes[kPadValue] == 0;
   const int32_t words = words_for(in.channels);
   const int32_t steps = window.taps() * words;
-  const int32_t places = static_cast<int32_t>(room.places);
   Parameter& latent = *context.parameter(kWeight);
-  const Scale step = step_of(context, latent);
+  const Scale step_size = step_of(context, latent);
   const uint64_t* x = context.input_values<uint64_t>();
+  // Two weights of 4 bits share a byte, which must not be two threads'.
+  const int threads = latent.width == 4 && in.channels % 2 != 0 ? 1 : context.threads;
 
-  for (int32_t p = 0; p < places; ++p) {
-    for (int32_t o = 0; o < out.channels; ++o) {
-      room.columns[static_cast<size_t>(o) * room.places + static_cast<size_t>(p)] = static_cast<G>(g[p * out.channels + o]);
-    }
-  }
-  for (int32_t tap = 0; tap < window.taps(); ++tap) {
-    for (int32_t w = 0; w < words; ++w) {
-      for (int32_t p = 0; p < places; ++p) {
-        const int32_t place = p % out.pixels();
-        const int32_t row = place / out.width * window.stride + tap / window.kernel_width - window.padding;
-        const int32_t column = place % out.width * window.stride + tap % window.kernel_width - window.padding;
-        const bool inside = row >= 0 && row < in.height && column >= 0 && column < in.width;
-        const size_t pixel = static_cast<size_t>(p / out.pixels() * in.pixels() + row * in.width + column);
-        room.bits[p] = inside ? x[pixel * static_cast<size_t>(words) + static_cast<size_t>(w)] : ~uint64_t{0};
-        room.present[p] = inside || !pad_zero;
+  transpose(g, room.places, out.channels, context.threads, room.columns);
+  parallel_for(threads, steps, 1, [&](int64_t from, int64_t to, int thread) {
+    uint64_t* bits = room.bits + static_cast<size_t>(thread) * static_cast<size_t>(room.places);
+    uint8_t* present = room.present + static_cast<size_t>(thread) * static_cast<size_t>(room.places);
+    Sum* sums = room.sums + thread * out.channels * 64;
+    for (int32_t step = static_cast<int32_t>(from); step < to; ++step) {
+      const int32_t tap = step / words;
+      const int32_t w = step % words;
+      const int32_t down = tap / window.kernel_width - window.padding;
+      const int32_t right = tap % window.kernel_width - window.padding;
+      const uint64_t* image = x + w;
+      int32_t p = 0;
+      for (int32_t b = 0; b < context.batch; ++b, image += in.pixels() * words) {
+        for (int32_t row = down; row < down + out.height * window.stride; row += window.stride) {
+          for (int32_t column = right; column < right + out.width * window.stride; column += window.stride, ++p) {
+            const bool inside = row >= 0 && row < in.height && column >= 0 && column < in.width;
+            bits[p] = inside ? image[(row * in.width + column) * words] : ~uint64_t{0};
+            present[p] = inside || !pad_zero;
+          }
+        }
       }
-      sign_gemm(room.columns, out.channels, places, room.bits, room.present, room.sums);
+      sign_gemm(room.columns, out.channels, room.places, bits, present, sums);
       const int32_t count = in.channels - w * 64 < 64 ? in.channels - w * 64 : 64;
       for (int32_t o = 0; o < out.channels; ++o) {
         const int32_t first = (o * window.taps() + tap) * in.channels + w * 64;
-        const uint64_t word = update_row(latent, first, count, room.sums + o * 64, step, exponent);
-        context.binary->learned[weight_word(context.binary->bits, o, tap * words + w, steps) - context.binary->bits] = word;
+        const uint64_t word = update_row(latent, first, count, sums + o * 64, step_size, exponent);
+        context.binary->learned[weight_word(context.binary->bits, o, step, steps) - context.binary->bits] = word;
       }
     }
-  }
+  });
   refresh_tap_sums(context.program, context.layer, *context.binary);
 }
 
@@ -309,22 +368,26 @@ void update_weights(const Context& context, const BackwardScratch<G, Sum>& room,
 
 void binary_convolution_backward(const Context& context) {
   const TensorRecord& in = context.input();
+  const TensorRecord& out = context.output();
   const Gradient& gradient = context.output_gradient();
-  const int q_b = context.widths.non_binary;
-  with_product_type(q_b, [&](auto product, auto sum) {
-    Region scratch{static_cast<uint8_t*>(context.scratch)};
-    const BackwardScratch<decltype(product), decltype(sum)> room(scratch, context.batch, in, context.output(),
-                                                                 window_of(context.layer).taps());
-    with_gradient_type(q_b, [&](auto element, auto) {
-      const auto* g = static_cast<const decltype(element)*>(gradient.values);
-      if (context.needs_input_gradient()) {
-        input_gradient(context, room, g);
-        write_gradient(context.gradients[context.layer.inputs[0]], room.input_sums,
-                       static_cast<size_t>(context.batch) * static_cast<size_t>(in.elements()), gradient.exponent, q_b);
-      }
-      const Parameter* latent = context.parameter(kWeight);
-      if (latent != nullptr && latent->values != nullptr && latent->trainable) update_weights(context, room, g, gradient.exponent);
-    });
+  with_gradient_type(context.widths.non_binary, [&](auto element, auto accumulator) {
+    using G = decltype(element);
+    using Sum = decltype(accumulator);
+    const G* g = static_cast<const G*>(gradient.values);
+    if (context.needs_input_gradient()) {
+      Region scratch{static_cast<uint8_t*>(context.scratch)};
+      const InputGradientScratch<G, Sum> room(scratch, context.threads, context.batch, in, out, window_of(context.layer).taps());
+      input_gradient(context, room, g);
+      write_gradient(context.gradients[context.layer.inputs[0]], room.input_sums,
+                     static_cast<size_t>(context.batch) * static_cast<size_t>(in.elements()), gradient.exponent,
+                     context.widths.non_binary);
+    }
+    const Parameter* latent = context.parameter(kWeight);
+    if (latent != nullptr && latent->values != nullptr && latent->trainable) {
+      Region scratch{static_cast<uint8_t*>(context.scratch)};
+      const WeightGradientScratch<G, Sum> room(scratch, context.threads, context.batch, out);
+      update_weights(context, room, g, gradient.exponent);
+    }
   });
 }
 

@@ -9,7 +9,7 @@ namespace everbit {
 size_t binary_weight_words(const Program&, const LayerRecord&);
 // Weights, C_out x taps x C_in: the order of the latent weights.
 int32_t binary_weight_count(const Program&, const LayerRecord&);
-// Values of BinaryWeights::tap_sums, C_out x taps.
+// Values of BinaryWeights::tap_sums, taps x C_out.
 int32_t binary_tap_sums(const Program&, const LayerRecord&);
 // Recomputes the tap sums from the bits.
 void refresh_tap_sums(const Program&, const LayerRecord&, const BinaryWeights&);

@@ -17,7 +17,7 @@ constexpr int kBias = 1;
 constexpr int kMantissa = 2;
 constexpr int kExponent = 3;
 constexpr int kInputScale = 4;  // attribute
-constexpr int32_t kRowsAtOnce = 16;
+constexpr int32_t kRowsAtOnce = 64;  // unpacked weights serve all of them
 constexpr int64_t kMaxTerms = int64_t{1} << 24;  // of one output's sum, and of one input's gradient
 
 Window window_of(const LayerRecord& layer) {

@@ -24,6 +24,7 @@ struct Context {
   const LayerRecord& layer;
   int32_t batch;
   Widths widths;
+  int threads;               // that may work on this call; scratch has room for as many
 
   void* const* activations;  // by tensor
   Gradient* gradients;       // by tensor
@@ -55,6 +56,7 @@ struct Extent {
   const LayerRecord& layer;
   int32_t batch;
   Widths widths;
+  int threads;
 };
 
 struct LayerKind {

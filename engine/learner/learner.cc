@@ -8,9 +8,11 @@ namespace everbit {
 namespace {
 
 constexpr int32_t kMaxPatterns = 1 << 28;
+constexpr int32_t kMaxThreads = 256;
 
 const char* check_options(const Program& program, const LearnerOptions& o) {
   if (o.batch_new < 1 || o.batch_replayed < 0) return "a mini-batch needs at least one new pattern";
+  if (o.threads < 1 || o.threads > kMaxThreads) return "the number of threads must lie between 1 and 256";
   if (o.replay_slots < 0 || o.replay_slots > kMaxPatterns || o.experience_patterns < 1 || o.experience_patterns > kMaxPatterns ||
       (o.replay_slots > 0 && o.replay_per_class < 1)) {
     return "the replay memory and the experience need a possible number of patterns";
@@ -31,7 +33,8 @@ void Learner::layout(Block* blocks, Region& persistent, Region& fixed) {
   const int32_t batch = options_.batch_new + options_.batch_replayed;
   state_ = persistent.take<State>(1);
   const size_t head_bytes = Head::scratch_bytes(program_, options_.classes, batch);
-  use_.shared = network_.plan(program_, options_.widths, batch, head_bytes, options_.train_body, false, blocks, persistent, fixed);
+  use_.shared = network_.plan(program_, options_.widths, batch, options_.threads, head_bytes, options_.train_body, false, blocks,
+                              persistent, fixed);
   head_.plan(program_, options_.widths, options_.classes, options_.head_rule, persistent, fixed);
   const size_t before_replay = persistent.used;
   replay_.plan(options_.replay_slots, options_.replay_per_class, options_.classes, latent_bytes_, persistent);

@@ -75,11 +75,12 @@ bool Network::learns() const {
   return false;
 }
 
-size_t Network::plan(const Program& program, Widths widths, int32_t batch, size_t head_bytes, bool train, bool keep_all, Block* blocks,
-                     Region& persistent, Region& fixed) {
+size_t Network::plan(const Program& program, Widths widths, int32_t batch, int threads, size_t head_bytes, bool train, bool keep_all,
+                     Block* blocks, Region& persistent, Region& fixed) {
   program_ = program;
   widths_ = widths;
   batch_ = batch;
+  threads_ = threads;
   train_ = train;
   const size_t tensors = static_cast<size_t>(program.tensor_count());
   const size_t layers = static_cast<size_t>(program.layer_count());
@@ -127,7 +128,7 @@ void Network::plan_blocks(size_t head_bytes, bool keep_all, Block* blocks) const
     const LayerKind& kind = layer_kind(layer.operation);
     const bool learnable = i > program_.latent_layer();
     const int32_t batch = i >= program_.latent_layer() ? batch_ : 1;
-    const Extent extent{program_, layer, batch, widths_};
+    const Extent extent{program_, layer, batch, widths_, threads_};
 
     Block& made = plan.activations[layer.output];
     made.bytes = activation_bytes(program_.tensor(layer.output), batch);
@@ -210,8 +211,9 @@ void Network::refresh() {
 Context Network::context(int32_t layer, int32_t batch, bool training, bool backward, const uint8_t* images,
                          const Scale* step) const {
   return {program_,    program_.layer(layer), batch,
-          widths_,     activations_,          gradients_,
-          parameters_, &binary_[layer],       saved_[layer],
+          widths_,     threads_,              activations_,
+          gradients_,  parameters_,           &binary_[layer],
+          saved_[layer],
           backward ? backward_scratch_[layer] : forward_scratch_[layer],
           images,      training,              step};
 }

@@ -22,9 +22,9 @@ class Network {
 
   // Takes from `persistent` what a saved learner must keep (parameters, weight bits), from `fixed` tables and derived values.
   // Returns the bytes of the memory that layers share, of which the head gets `head_bytes` at its moment. Regions may be counting only.
-  // train: the learnable part will learn. keep_all: no two tensors share memory, so that a test can read every one.
-  size_t plan(const Program& program, Widths widths, int32_t batch, size_t head_bytes, bool train, bool keep_all, Block* blocks,
-              Region& persistent, Region& fixed);
+  // threads: how many may work at once. train: the learnable part will learn. keep_all: no two tensors share memory, so that a test can read every one.
+  size_t plan(const Program& program, Widths widths, int32_t batch, int threads, size_t head_bytes, bool train, bool keep_all,
+              Block* blocks, Region& persistent, Region& fixed);
 
   // Connects the planned tensors to the shared memory, copies the parameters' initial values from the program.
   void start(uint8_t* shared, const Block* blocks);
@@ -56,6 +56,7 @@ class Network {
   Program program_;
   Widths widths_{};
   int32_t batch_ = 0;
+  int threads_ = 1;
   bool train_ = false;
   void** activations_ = nullptr;        // by tensor
   Gradient* gradients_ = nullptr;       // by tensor

@@ -30,6 +30,7 @@ class Learner {
     o.head_rule = nb::cast<bool>(options["cwr"]) ? everbit::HeadRule::kCwr : everbit::HeadRule::kPlain;
     o.train_body = nb::cast<bool>(options["train_body"]);
     o.count_replayed = nb::cast<bool>(options["count_replayed"]);
+    o.threads = threads(options);
     o.seed = nb::cast<uint64_t>(options["seed"]);
     learning_rates(options, o.learning_rates);
     workspace_ = allocate(everbit::Learner::workspace_bytes(image_.program));

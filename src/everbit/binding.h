@@ -64,6 +64,8 @@ inline everbit::Widths widths(const nb::dict& options) {
   return {nb::cast<int>(options["q_bin"]), nb::cast<int>(options["q_nonbin"])};
 }
 
+inline int32_t threads(const nb::dict& options) { return options.contains("threads") ? nb::cast<int32_t>(options["threads"]) : 1; }
+
 inline everbit::Scale to_scale(nb::handle pair) {
   const auto values = nb::cast<std::vector<int32_t>>(pair);
   return {values.at(0), values.at(1)};

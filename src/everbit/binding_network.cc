@@ -20,7 +20,8 @@ class Network {
     const size_t head_bytes = everbit::Head::scratch_bytes(program, classes, batch);
     everbit::Region persistent, fixed;
     const auto layout = [&] {
-      const size_t shared = network_.plan(program, widths(options), batch, head_bytes, true, true, blocks.data(), persistent, fixed);
+      const size_t shared = network_.plan(program, widths(options), batch, threads(options), head_bytes, true, true, blocks.data(),
+                                          persistent, fixed);
       head_.plan(program, widths(options), classes, rule, persistent, fixed);
       return shared;
     };

@@ -1,5 +1,9 @@
-// The bits become +-1 words of 16 bits in a panel that stays in the first-level cache: rows i and i + 1 interleaved, so that vpdpwssd
-// (32 products an instruction) takes a pair of gradients by one 32-bit broadcast. pdep interleaves the two rows' bits into a blend mask.
+// VNNI multiplies 32 pairs of 16-bit numbers, or 64 of 8-bit ones, and adds them in 32-bit lanes. The bits become numbers in a panel that
+// stays in the first-level cache: a group of rows of B (two for 16 bits, four for 8) interleaved, so that one 32-bit broadcast of G meets
+// them all. vpermb brings the byte that holds its bit to every place, vptestm turns it into a mask.
+//
+// 16 bits: the panel holds +-1, 0 where nothing is present. 8 bits: vpdpbusd wants one unsigned factor, so the panel holds the bits, 1 or 0,
+// and sum g b = 2 sum g bit - sum g over what is present.
 #include <immintrin.h>
 
 #include <cstring>
@@ -9,75 +13,149 @@
 namespace everbit {
 namespace {
 
-constexpr int32_t kPairs = 96;   // a panel of 96 x 256 bytes
+constexpr int32_t kGroups = 96;  // a panel of 96 x 256 bytes
 constexpr int kVectors = 4;      // 64 columns, 16 to a vector
 constexpr int kRows = 6;         // 24 accumulators + 4 of the panel
 
+template <typename T>
+constexpr int32_t kGroup = 4 / static_cast<int32_t>(sizeof(T));  // rows of B in 32 bits
+
+template <typename T>
+constexpr int32_t kPanel = kGroups * kGroup<T>;
+
 struct Panel {
-  __m512i values[kPairs][kVectors];
+  __m512i values[kGroups][kVectors];
+  alignas(64) uint8_t present[kPanel<int8_t>];  // 1 or 0; used where values cannot tell
 };
 
-__m512i signs(uint32_t even, uint32_t odd, bool even_present, bool odd_present) {
-  const __mmask32 plus = _pdep_u32(even, 0x55555555u) | _pdep_u32(odd, 0xaaaaaaaau);
-  const __mmask32 there = (even_present ? 0x55555555u : 0u) | (odd_present ? 0xaaaaaaaau : 0u);
-  return _mm512_maskz_mov_epi16(there, _mm512_mask_blend_epi16(plus, _mm512_set1_epi16(-1), _mm512_set1_epi16(1)));
+// For column n = 16 v + lane and row k of a group: the byte of the group's words (8 bytes each) that holds bit n.
+struct Places {
+  alignas(64) uint8_t byte[kVectors][64];
+  alignas(64) uint8_t bit[64];
+};
+
+template <typename T>
+constexpr Places places() {
+  Places p{};
+  for (int i = 0; i < 64; ++i) {
+    const int lane = i / 4;
+    const int k = i % 4 / static_cast<int>(sizeof(T));
+    for (int v = 0; v < kVectors; ++v) p.byte[v][i] = static_cast<uint8_t>(8 * k + 2 * v + lane / 8);
+    p.bit[i] = i % static_cast<int>(sizeof(T)) == 0 ? static_cast<uint8_t>(1 << (lane % 8)) : uint8_t{0};
+  }
+  return p;
 }
 
+// Which rows of the group at i are present, repeated for all 16 lanes.
+template <typename T>
+uint64_t present_mask(const uint8_t* present, int32_t i, int32_t count) {
+  uint64_t rows = 0;
+  for (int32_t k = 0; k < kGroup<T>; ++k) rows |= uint64_t{i + k < count && (present == nullptr || present[i + k] != 0)} << k;
+  return rows * (kGroup<T> == 4 ? 0x1111111111111111u : 0x55555555u);
+}
+
+template <typename T>
 void unpack(const uint64_t* bits, const uint8_t* present, int32_t count, Panel& panel) {
-  for (int32_t i = 0; i < count; i += 2) {
-    const bool paired = i + 1 < count;
-    const uint64_t even = bits[i];
-    const uint64_t odd = paired ? bits[i + 1] : 0;
-    const bool even_present = present == nullptr || present[i] != 0;
-    const bool odd_present = paired && (present == nullptr || present[i + 1] != 0);
+  static constexpr Places kPlaces = places<T>();
+  const __m512i bit = _mm512_load_si512(kPlaces.bit);
+  for (int32_t i = 0, group = 0; i < count; i += kGroup<T>, ++group) {
+    alignas(32) uint64_t words[4] = {};
+    const int32_t rows = count - i < kGroup<T> ? count - i : kGroup<T>;
+    std::memcpy(words, bits + i, static_cast<size_t>(rows) * sizeof(uint64_t));
+    const __m512i all = _mm512_broadcast_i64x4(_mm256_load_si256(reinterpret_cast<const __m256i*>(words)));
+    const uint64_t there = present_mask<T>(present, i, count);
     for (int v = 0; v < kVectors; ++v) {
-      panel.values[i / 2][v] = signs(static_cast<uint32_t>(even >> (16 * v)) & 0xffff, static_cast<uint32_t>(odd >> (16 * v)) & 0xffff,
-                                     even_present, odd_present);
+      const __m512i bytes = _mm512_permutexvar_epi8(_mm512_load_si512(kPlaces.byte[v]), all);
+      if constexpr (sizeof(T) == 1) {
+        panel.values[group][v] = _mm512_maskz_set1_epi8(_mm512_test_epi8_mask(bytes, bit) & there, 1);
+      } else {
+        const __m512i sign = _mm512_mask_blend_epi16(_mm512_test_epi16_mask(bytes, bit), _mm512_set1_epi16(-1), _mm512_set1_epi16(1));
+        panel.values[group][v] = _mm512_maskz_mov_epi16(static_cast<__mmask32>(there), sign);
+      }
     }
+  }
+  if constexpr (sizeof(T) == 1) {
+    for (int32_t i = 0; i < kPanel<T>; ++i) panel.present[i] = i < count && (present == nullptr || present[i] != 0);
   }
 }
 
-template <int R>
-void accumulate(const int16_t* g, int32_t length, int32_t first, int32_t count, const Panel& panel, int32_t* c) {
+inline __m512i add_products(__m512i sum, __m512i panel, __m512i g, int16_t) { return _mm512_dpwssd_epi32(sum, panel, g); }
+inline __m512i add_products(__m512i sum, __m512i panel, __m512i g, int8_t) { return _mm512_dpbusd_epi32(sum, panel, g); }
+
+// The sum of a row's gradients where something is present.
+int32_t present_sum(const int8_t* g, int32_t count, const Panel& panel) {
+  __m512i sum = _mm512_setzero_si512();
+  for (int32_t i = 0; i < count; i += 64) {
+    const __mmask64 inside = count - i >= 64 ? ~__mmask64{0} : (__mmask64{1} << (count - i)) - 1;
+    sum = _mm512_dpbusd_epi32(sum, _mm512_load_si512(panel.present + i), _mm512_maskz_loadu_epi8(inside, g + i));
+  }
+  return _mm512_reduce_add_epi32(sum);
+}
+
+template <int R, typename T>
+void accumulate(const T* g, int32_t length, int32_t first, int32_t count, const Panel& panel, int32_t* c) {
   __m512i sum[R][kVectors];
+#pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_setzero_si512();
+  }
+  const int32_t groups = count / kGroup<T>;
+  for (int32_t i = 0; i < groups; ++i) {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      int32_t group;
+      std::memcpy(&group, g + static_cast<int64_t>(r) * length + first + i * kGroup<T>, sizeof group);
+      const __m512i all = _mm512_set1_epi32(group);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = add_products(sum[r][v], panel.values[i][v], all, T{});
+    }
+  }
+  const int32_t left = count % kGroup<T>;
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    const T* row = g + static_cast<int64_t>(r) * length + first;
+    if (left != 0) {
+      int32_t group = 0;
+      std::memcpy(&group, row + count - left, static_cast<size_t>(left) * sizeof(T));
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = add_products(sum[r][v], panel.values[groups][v], _mm512_set1_epi32(group), T{});
+    }
+    __m512i offset = _mm512_setzero_si512();
+    if constexpr (sizeof(T) == 1) offset = _mm512_set1_epi32(present_sum(row, count, panel));
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      sum[r][v] = first == 0 ? _mm512_setzero_si512() : _mm512_loadu_si512(c + r * 64 + v * 16);
+      int32_t* to = c + r * 64 + v * 16;
+      __m512i total = sum[r][v];
+      if constexpr (sizeof(T) == 1) total = _mm512_sub_epi32(_mm512_add_epi32(total, total), offset);
+      if (first != 0) total = _mm512_add_epi32(total, _mm512_loadu_si512(to));
+      _mm512_storeu_si512(to, total);
     }
-  }
-  const int32_t pairs = count / 2;
-  for (int32_t p = 0; p < pairs; ++p) {
-    for (int r = 0; r < R; ++r) {
-      int32_t pair;
-      std::memcpy(&pair, g + static_cast<int64_t>(r) * length + first + 2 * p, sizeof pair);
-      const __m512i both = _mm512_set1_epi32(pair);
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_dpwssd_epi32(sum[r][v], panel.values[p][v], both);
-    }
-  }
-  if ((count & 1) != 0) {
-    for (int r = 0; r < R; ++r) {
-      const __m512i last = _mm512_set1_epi32(static_cast<uint16_t>(g[static_cast<int64_t>(r) * length + first + count - 1]));
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_dpwssd_epi32(sum[r][v], panel.values[pairs][v], last);
-    }
-  }
-  for (int r = 0; r < R; ++r) {
-    for (int v = 0; v < kVectors; ++v) _mm512_storeu_si512(c + r * 64 + v * 16, sum[r][v]);
   }
 }
 
-}  // namespace
-
-void sign_gemm_avx512(const int16_t* g, int32_t rows, int32_t length, const uint64_t* bits, const uint8_t* present, int32_t* c) {
+template <typename T>
+void product(const T* g, int32_t rows, int32_t length, const uint64_t* bits, const uint8_t* present, int32_t* c) {
   Panel panel;
-  for (int32_t first = 0; first < length; first += 2 * kPairs) {
-    const int32_t count = length - first < 2 * kPairs ? length - first : 2 * kPairs;
-    unpack(bits + first, present == nullptr ? nullptr : present + first, count, panel);
+  for (int32_t first = 0; first < length; first += kPanel<T>) {
+    const int32_t count = length - first < kPanel<T> ? length - first : kPanel<T>;
+    unpack<T>(bits + first, present == nullptr ? nullptr : present + first, count, panel);
     int32_t m = 0;
     for (; m + kRows <= rows; m += kRows) {
       accumulate<kRows>(g + static_cast<int64_t>(m) * length, length, first, count, panel, c + m * 64);
     }
     for (; m < rows; ++m) accumulate<1>(g + static_cast<int64_t>(m) * length, length, first, count, panel, c + m * 64);
   }
+}
+
+}  // namespace
+
+void sign_gemm_avx512(const int8_t* g, int32_t rows, int32_t length, const uint64_t* bits, const uint8_t* present, int32_t* c) {
+  product(g, rows, length, bits, present, c);
+}
+
+void sign_gemm_avx512(const int16_t* g, int32_t rows, int32_t length, const uint64_t* bits, const uint8_t* present, int32_t* c) {
+  product(g, rows, length, bits, present, c);
 }
 
 }  // namespace everbit

@@ -18,6 +18,10 @@ void sign_gemm_any(const T* g, int32_t rows, int32_t length, const uint64_t* bit
 
 }  // namespace
 
+void sign_gemm_scalar(const int8_t* g, int32_t rows, int32_t length, const uint64_t* bits, const uint8_t* present, int32_t* c) {
+  sign_gemm_any(g, rows, length, bits, present, c);
+}
+
 void sign_gemm_scalar(const int16_t* g, int32_t rows, int32_t length, const uint64_t* bits, const uint8_t* present, int32_t* c) {
   sign_gemm_any(g, rows, length, bits, present, c);
 }
