@@ -22,17 +22,19 @@ constexpr int kBits = 0;           // array
 constexpr int kWeight = 0;         // parameter
 constexpr int32_t kMaxTerms = 32767;
 constexpr int32_t kForwardRows = 48;   // places a block of the forward product
-constexpr int32_t kBackwardRows = 96;  // places a block of the input's gradient: unpacked weights serve all of them
+constexpr size_t kBackwardRows = 96;   // pixels a block of the input's gradient
 
 Window window_of(const LayerRecord& layer) {
   return {layer.attributes[0], layer.attributes[1], layer.attributes[2], layer.attributes[3]};
 }
 
 struct ForwardScratch {
-  uint64_t* patches;  // threads x kForwardRows x taps * words
+  int32_t rows;       // output places at once
+  uint64_t* patches;  // threads x rows x taps * words
 
-  ForwardScratch(Region& s, int threads, int32_t steps)
-      : patches(s.take<uint64_t>(static_cast<size_t>(threads) * static_cast<size_t>(kForwardRows) * static_cast<size_t>(steps))) {}
+  ForwardScratch(Region& s, int threads, int32_t places, int32_t steps)
+      : rows(places < kForwardRows ? places : kForwardRows),
+        patches(s.take<uint64_t>(static_cast<size_t>(threads) * static_cast<size_t>(rows) * static_cast<size_t>(steps))) {}
 };
 
 template <typename G, typename Sum>
@@ -43,14 +45,19 @@ struct InputGradientScratch {
   Sum* sums;        // threads x rows x 64
   Sum* input_sums;  // batch x input elements: the gradient before it is quantized
 
-  InputGradientScratch(Region& s, int threads, int32_t batch, const TensorRecord& in, const TensorRecord& out, int32_t taps)
-      : rows(batch * in.pixels() < kBackwardRows ? batch * in.pixels() : kBackwardRows) {
+  InputGradientScratch(Region& s, int threads, int32_t batch, const TensorRecord& in, const TensorRecord& out, int32_t taps) {
     const size_t length = static_cast<size_t>(taps) * static_cast<size_t>(out.channels);
+    const size_t pixels = static_cast<size_t>(batch) * static_cast<size_t>(in.pixels());
+    const size_t elements = pixels * static_cast<size_t>(in.channels);
+    // Unpacked weights serve all rows, but the rows of a small layer shall not take more memory than the sums they make.
+    const size_t affordable = elements * sizeof(Sum) / (length * sizeof(G)) + 1;
+    const size_t useful = pixels < kBackwardRows ? pixels : kBackwardRows;
+    rows = static_cast<int32_t>(affordable < useful ? affordable : useful);
     const size_t at_once = static_cast<size_t>(threads) * static_cast<size_t>(rows);
     bits = s.take<uint64_t>(static_cast<size_t>(words_for(in.channels)) * length);
     patches = s.take<G>(at_once * length);
     sums = s.take<Sum>(at_once * 64);
-    input_sums = s.take<Sum>(static_cast<size_t>(batch) * static_cast<size_t>(in.elements()));
+    input_sums = s.take<Sum>(elements);
   }
 };
 
@@ -160,7 +167,7 @@ size_t binary_convolution_scratch(const Extent& extent) {
   const TensorRecord& out = extent.program.tensor(extent.layer.output);
   const int32_t taps = window_of(extent.layer).taps();
   Region forward, input, weights;
-  ForwardScratch(forward, extent.threads, taps * words_for(in.channels));
+  ForwardScratch(forward, extent.threads, extent.batch * out.pixels(), taps * words_for(in.channels));
   with_gradient_type(extent.widths.non_binary, [&](auto g, auto sum) {
     InputGradientScratch<decltype(g), decltype(sum)>(input, extent.threads, extent.batch, in, out, taps);
     if (extent.widths.binary > 1) WeightGradientScratch<decltype(g), decltype(sum)>(weights, extent.threads, extent.batch, out);
@@ -196,19 +203,19 @@ void binary_convolution_forward(const Context& context) {
   const int32_t steps = window.taps() * words;
   const BinaryWeights& weights = *context.binary;
   Region scratch{static_cast<uint8_t*>(context.scratch)};
-  const ForwardScratch room(scratch, context.threads, steps);
+  const int32_t places = context.batch * out.pixels();
+  const ForwardScratch room(scratch, context.threads, places, steps);
   uint64_t outside[kMaxTerms / 64 + 1];  // K holds at least one tap
   for (int32_t w = 0; w < words; ++w) outside[w] = pad_zero ? 0 : channel_mask(in.channels, w);
 
   const uint64_t* x = context.input_values<uint64_t>();
   int16_t* z = context.output_values<int16_t>();
-  const int32_t places = context.batch * out.pixels();
-  const int32_t blocks = (places + kForwardRows - 1) / kForwardRows;
+  const int32_t blocks = (places + room.rows - 1) / room.rows;
   parallel_for(context.threads, blocks, 1, [&](int64_t from_block, int64_t to_block, int thread) {
-    uint64_t* patches = room.patches + static_cast<size_t>(thread) * static_cast<size_t>(kForwardRows * steps);
-    for (int32_t first = static_cast<int32_t>(from_block) * kForwardRows; first < to_block * kForwardRows && first < places;
-         first += kForwardRows) {
-      const int32_t rows = places - first < kForwardRows ? places - first : kForwardRows;
+    uint64_t* patches = room.patches + static_cast<size_t>(thread) * static_cast<size_t>(room.rows * steps);
+    for (int32_t first = static_cast<int32_t>(from_block) * room.rows; first < to_block * room.rows && first < places;
+         first += room.rows) {
+      const int32_t rows = places - first < room.rows ? places - first : room.rows;
       for (int32_t r = 0; r < rows; ++r) {
         const uint64_t* image = x + static_cast<size_t>((first + r) / out.pixels()) * static_cast<size_t>(in.pixels() * words);
         const int32_t place = (first + r) % out.pixels();

@@ -17,7 +17,9 @@ constexpr int kBias = 1;
 constexpr int kMantissa = 2;
 constexpr int kExponent = 3;
 constexpr int kInputScale = 4;  // attribute
-constexpr int32_t kRowsAtOnce = 64;  // unpacked weights serve all of them
+constexpr int32_t kLeastRows = 16;  // places a block: unpacked weights serve all of them
+constexpr int32_t kMostRows = 64;
+constexpr int32_t kBlockBytes = 1 << 15;  // of patches and sums, where that allows more than the least
 constexpr int64_t kMaxTerms = int64_t{1} << 24;  // of one output's sum, and of one input's gradient
 
 Window window_of(const LayerRecord& layer) {
@@ -26,6 +28,15 @@ Window window_of(const LayerRecord& layer) {
 
 int32_t patch_length(const Program& program, const LayerRecord& layer) {
   return window_of(layer).taps() * program.tensor(layer.inputs[0]).channels;
+}
+
+// Output places that are computed at once.
+int32_t rows_at_once(int32_t batch, int32_t length, const TensorRecord& out) {
+  const int64_t row = int_gemm_stride(length) * int64_t{sizeof(int16_t)} + out.channels * int64_t{sizeof(int64_t)};
+  const int32_t places = batch * out.pixels();
+  int32_t rows = kBlockBytes / row < kLeastRows ? kLeastRows : static_cast<int32_t>(kBlockBytes / row);
+  rows = rows > kMostRows ? kMostRows : rows;
+  return rows > places ? places : rows;
 }
 
 // Copies the weights of the forward pass to 8 bits, for a layer that learns.
@@ -74,8 +85,9 @@ size_t convolution_scratch(const Extent& extent) {
   const size_t patch = static_cast<size_t>(patch_length(extent.program, extent.layer));
   const size_t weights = aligned(patch * static_cast<size_t>(out.channels));
   const size_t stride = static_cast<size_t>(int_gemm_stride(patch_length(extent.program, extent.layer)));
-  const size_t forward = weights + aligned(kRowsAtOnce * stride * sizeof(int16_t)) +
-                         (kRowsAtOnce + 1) * static_cast<size_t>(out.channels) * sizeof(int64_t);
+  const size_t rows = static_cast<size_t>(rows_at_once(extent.batch, patch_length(extent.program, extent.layer), out));
+  const size_t forward = weights + aligned(rows * stride * sizeof(int16_t)) +
+                         (rows + 1) * static_cast<size_t>(out.channels) * sizeof(int64_t);
   const size_t sums = static_cast<size_t>(extent.batch) * static_cast<size_t>(in.elements()) * sizeof(int64_t);
   const size_t row = patch * sizeof(int64_t);
   const bool learns = extent.layer.parameters[0] != kAbsent;
@@ -98,9 +110,10 @@ void convolution_forward(const Context& context) {
   scratch += aligned(static_cast<size_t>(length) * static_cast<size_t>(out.channels));
   int16_t* patches = reinterpret_cast<int16_t*>(scratch);
   const int32_t stride = int_gemm_stride(length);
-  int64_t* sums = reinterpret_cast<int64_t*>(scratch + aligned(kRowsAtOnce * static_cast<size_t>(stride) * sizeof(int16_t)));
-  for (int32_t i = 0; i < kRowsAtOnce * stride; ++i) patches[i] = 0;  // once: what lies behind a patch stays 0
-  int64_t* offset = sums + kRowsAtOnce * out.channels;  // the bias, less what the zero point adds to every sum of a channel
+  const int32_t at_once = rows_at_once(context.batch, length, out);
+  int64_t* sums = reinterpret_cast<int64_t*>(scratch + aligned(static_cast<size_t>(at_once) * static_cast<size_t>(stride) * sizeof(int16_t)));
+  for (int32_t i = 0; i < at_once * stride; ++i) patches[i] = 0;  // once: what lies behind a patch stays 0
+  int64_t* offset = sums + at_once * out.channels;  // the bias, less what the zero point adds to every sum of a channel
   for (int32_t c = 0; c < out.channels; ++c) {
     int64_t sum = 0;
     for (int32_t k = 0; k < length; ++k) sum += weights[c * length + k];
@@ -112,8 +125,8 @@ void convolution_forward(const Context& context) {
     with_activation_type(out.bits, [&](auto to) {
       const auto* x = context.input_values<decltype(from)>();
       auto* y = context.output_values<decltype(to)>();
-      for (int32_t first = 0; first < pixels; first += kRowsAtOnce) {
-        const int32_t rows = pixels - first < kRowsAtOnce ? pixels - first : kRowsAtOnce;
+      for (int32_t first = 0; first < pixels; first += at_once) {
+        const int32_t rows = pixels - first < at_once ? pixels - first : at_once;
         for (int32_t r = 0; r < rows; ++r) {
           const int32_t image = (first + r) / out.pixels();
           const int32_t place = (first + r) % out.pixels();
