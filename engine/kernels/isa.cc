@@ -1,13 +1,29 @@
 #include "isa.h"
 
-#include <initializer_list>
+#if defined(EVERBIT_HAS_AMX)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#if defined(EVERBIT_HAS_NEON)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 namespace everbit {
 namespace {
 
-constexpr const char* kNames[] = {"scalar", "avx2", "avx512"};
+constexpr const char* kNames[kIsaCount] = {"scalar", "avx2", "avx512", "amx", "neon", "neon_dotprod"};
 
 Isa active = best_isa();
+
+#if defined(EVERBIT_HAS_AMX)
+// Linux keeps the tile registers of a process only after it asked for them (arch_prctl, ARCH_REQ_XCOMP_PERM of XFEATURE_XTILEDATA).
+bool tiles_granted() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return granted;
+}
+#endif
 
 }  // namespace
 
@@ -16,22 +32,32 @@ const char* isa_name(Isa isa) { return kNames[static_cast<int>(isa)]; }
 bool isa_available(Isa isa) {
   switch (isa) {
     case Isa::kScalar: return true;
-#if defined(__x86_64__)
+#if defined(EVERBIT_HAS_X86)
     case Isa::kAvx2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
     case Isa::kAvx512:
       return isa_available(Isa::kAvx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-             __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512vnni");
+             __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vpopcntdq") &&
+             __builtin_cpu_supports("avx512vnni");
+#endif
+#if defined(EVERBIT_HAS_AMX)
+    case Isa::kAmx:
+      return isa_available(Isa::kAvx512) && __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-int8") && tiles_granted();
+#endif
+#if defined(EVERBIT_HAS_NEON_DOTPROD)
+    case Isa::kNeon: return true;  // part of every 64-bit ARM
+    case Isa::kNeonDotprod: return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#elif defined(EVERBIT_HAS_NEON)
+    case Isa::kNeon: return (getauxval(AT_HWCAP) & HWCAP_NEON) != 0;
 #endif
     default: return false;
   }
 }
 
 Isa best_isa() {
-  for (const Isa isa : {Isa::kAvx512, Isa::kAvx2}) {
-    if (isa_available(isa)) return isa;
-  }
-  return Isa::kScalar;
+  int isa = kIsaCount - 1;
+  while (!isa_available(static_cast<Isa>(isa))) --isa;
+  return static_cast<Isa>(isa);
 }
 
 Isa active_isa() { return active; }

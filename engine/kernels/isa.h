@@ -3,7 +3,9 @@
 
 namespace everbit {
 
-enum class Isa { kScalar, kAvx2, kAvx512, kCount };
+// A processor has those of one family, x86 or ARM, from kScalar up.
+enum class Isa { kScalar, kAvx2, kAvx512, kAmx, kNeon, kNeonDotprod, kCount };
+constexpr int kIsaCount = static_cast<int>(Isa::kCount);
 
 const char* isa_name(Isa isa);
 bool isa_available(Isa isa);
@@ -14,22 +16,39 @@ Isa active_isa();
 // False, and no change, where the processor lacks it.
 bool select_isa(Isa isa);
 
-// One kernel of a family for each instruction set; nullptr where the family has none of its own, and the next lower serves.
+// One kernel of a family for each instruction set, in the order of Isa; nullptr where the family or the build has none of its own, and
+// the one before serves.
 template <typename F>
 struct KernelTable {
-  F* scalar;
-  F* avx2 = nullptr;
-  F* avx512 = nullptr;
+  F* kernels[kIsaCount];
 
   F* active() const {
-    switch (active_isa()) {
-      case Isa::kAvx512:
-        if (avx512 != nullptr) return avx512;
-        [[fallthrough]];
-      case Isa::kAvx2: return avx2 != nullptr ? avx2 : scalar;
-      default: return scalar;
-    }
+    int isa = static_cast<int>(active_isa());
+    while (kernels[isa] == nullptr) --isa;
+    return kernels[isa];
   }
 };
 
 }  // namespace everbit
+
+// Entries of a table: the kernel where the build has its instruction set (engine/CMakeLists.txt), nullptr elsewhere.
+#if defined(EVERBIT_HAS_X86)
+#define EVERBIT_X86(kernel) kernel
+#else
+#define EVERBIT_X86(kernel) nullptr
+#endif
+#if defined(EVERBIT_HAS_AMX)
+#define EVERBIT_AMX(kernel) kernel
+#else
+#define EVERBIT_AMX(kernel) nullptr
+#endif
+#if defined(EVERBIT_HAS_NEON)
+#define EVERBIT_NEON(kernel) kernel
+#else
+#define EVERBIT_NEON(kernel) nullptr
+#endif
+#if defined(EVERBIT_HAS_NEON_DOTPROD)
+#define EVERBIT_NEON_DOTPROD(kernel) kernel
+#else
+#define EVERBIT_NEON_DOTPROD(kernel) nullptr
+#endif

@@ -12,13 +12,12 @@ namespace everbit {
   void norm(const NormCall&);             \
   }
 EVERBIT_DECLARE(scalar)
-#if defined(__x86_64__)
 EVERBIT_DECLARE(avx2)
 EVERBIT_DECLARE(avx512)
-#define EVERBIT_TABLE(name) {elementwise_scalar::name, elementwise_avx2::name, elementwise_avx512::name}
-#else
-#define EVERBIT_TABLE(name) {elementwise_scalar::name}
-#endif
+EVERBIT_DECLARE(neon)
+#define EVERBIT_TABLE(name)                                             \
+  {elementwise_scalar::name, EVERBIT_X86(elementwise_avx2::name), \
+   EVERBIT_X86(elementwise_avx512::name), nullptr, EVERBIT_NEON(elementwise_neon::name)}
 
 void affine_loop(const AffineCall& call) {
   constexpr KernelTable<void(const AffineCall&)> kTable = EVERBIT_TABLE(affine);

@@ -10,13 +10,12 @@ namespace everbit {
   uint64_t update(const UpdateCall&);              \
   }
 EVERBIT_DECLARE(scalar)
-#if defined(__x86_64__)
 EVERBIT_DECLARE(avx2)
 EVERBIT_DECLARE(avx512)
-#define EVERBIT_TABLE(name) {gradient_scalar::name, gradient_avx2::name, gradient_avx512::name}
-#else
-#define EVERBIT_TABLE(name) {gradient_scalar::name}
-#endif
+EVERBIT_DECLARE(neon)
+#define EVERBIT_TABLE(name)                                             \
+  {gradient_scalar::name, EVERBIT_X86(gradient_avx2::name), \
+   EVERBIT_X86(gradient_avx512::name), nullptr, EVERBIT_NEON(gradient_neon::name)}
 
 uint32_t magnitude_loop(const int32_t* sums, size_t count) {
   constexpr KernelTable<uint32_t(const int32_t*, size_t)> kTable = EVERBIT_TABLE(magnitude);

@@ -4,11 +4,8 @@
 namespace everbit {
 
 void int_gemm(const int16_t* a, int32_t rows, int32_t stride, int32_t length, const int8_t* w, int32_t columns, int64_t* c) {
-#if defined(__x86_64__)
-  constexpr KernelTable<IntGemm> kTable = {int_gemm_scalar, int_gemm_avx2, int_gemm_avx512};
-#else
-  constexpr KernelTable<IntGemm> kTable = {int_gemm_scalar};
-#endif
+  constexpr KernelTable<IntGemm> kTable = {int_gemm_scalar, EVERBIT_X86(int_gemm_avx2), EVERBIT_X86(int_gemm_avx512), nullptr,
+                                           EVERBIT_NEON(int_gemm_neon), EVERBIT_NEON_DOTPROD(int_gemm_neon_dotprod)};
   kTable.active()(a, rows, stride, length, w, columns, c);
 }
 

@@ -19,6 +19,8 @@ using IntGemm = void(const int16_t* a, int32_t rows, int32_t stride, int32_t len
 IntGemm int_gemm_scalar;
 IntGemm int_gemm_avx2;
 IntGemm int_gemm_avx512;
+IntGemm int_gemm_neon;
+IntGemm int_gemm_neon_dotprod;
 
 // The fastest kernel of the active instruction set.
 IntGemm int_gemm;

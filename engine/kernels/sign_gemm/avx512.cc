@@ -1,6 +1,6 @@
 // VNNI multiplies 32 pairs of 16-bit numbers, or 64 of 8-bit ones, and adds them in 32-bit lanes. The bits become numbers in a panel that
 // stays in the first-level cache: a group of rows of B (two for 16 bits, four for 8) interleaved, so that one 32-bit broadcast of G meets
-// them all. vpermb brings the byte that holds its bit to every place, vptestm turns it into a mask.
+// them all.
 //
 // 16 bits: the panel holds +-1, 0 where nothing is present. 8 bits: vpdpbusd wants one unsigned factor, so the panel holds the bits, 1 or 0,
 // and sum g b = 2 sum g bit - sum g over what is present.
@@ -8,17 +8,14 @@
 
 #include <cstring>
 
+#include "bit_masks.h"
 #include "sign_gemm.h"
 
 namespace everbit {
 namespace {
 
 constexpr int32_t kGroups = 96;  // a panel of 96 x 256 bytes
-constexpr int kVectors = 4;      // 64 columns, 16 to a vector
 constexpr int kRows = 6;         // 24 accumulators + 4 of the panel
-
-template <typename T>
-constexpr int32_t kGroup = 4 / static_cast<int32_t>(sizeof(T));  // rows of B in 32 bits
 
 template <typename T>
 constexpr int32_t kPanel = kGroups * kGroup<T>;
@@ -28,54 +25,18 @@ struct Panel {
   alignas(64) uint8_t present[kPanel<int8_t>];  // 1 or 0; used where values cannot tell
 };
 
-// For column n = 16 v + lane and row k of a group: the byte of the group's words (8 bytes each) that holds bit n.
-struct Places {
-  alignas(64) uint8_t byte[kVectors][64];
-  alignas(64) uint8_t bit[64];
-};
-
-template <typename T>
-constexpr Places places() {
-  Places p{};
-  for (int i = 0; i < 64; ++i) {
-    const int lane = i / 4;
-    const int k = i % 4 / static_cast<int>(sizeof(T));
-    for (int v = 0; v < kVectors; ++v) p.byte[v][i] = static_cast<uint8_t>(8 * k + 2 * v + lane / 8);
-    p.bit[i] = i % static_cast<int>(sizeof(T)) == 0 ? static_cast<uint8_t>(1 << (lane % 8)) : uint8_t{0};
-  }
-  return p;
-}
-
-// Which rows of the group at i are present, repeated for all 16 lanes.
-template <typename T>
-uint64_t present_mask(const uint8_t* present, int32_t i, int32_t count) {
-  uint64_t rows = 0;
-  for (int32_t k = 0; k < kGroup<T>; ++k) rows |= uint64_t{i + k < count && (present == nullptr || present[i + k] != 0)} << k;
-  return rows * (kGroup<T> == 4 ? 0x1111111111111111u : 0x55555555u);
-}
-
 template <typename T>
 void unpack(const uint64_t* bits, const uint8_t* present, int32_t count, Panel& panel) {
-  static constexpr Places kPlaces = places<T>();
-  const __m512i bit = _mm512_load_si512(kPlaces.bit);
-  for (int32_t i = 0, group = 0; i < count; i += kGroup<T>, ++group) {
-    alignas(32) uint64_t words[4] = {};
-    const int32_t rows = count - i < kGroup<T> ? count - i : kGroup<T>;
-    std::memcpy(words, bits + i, static_cast<size_t>(rows) * sizeof(uint64_t));
-    const __m512i all = _mm512_broadcast_i64x4(_mm256_load_si256(reinterpret_cast<const __m256i*>(words)));
-    const uint64_t there = present_mask<T>(present, i, count);
-    for (int v = 0; v < kVectors; ++v) {
-      const __m512i bytes = _mm512_permutexvar_epi8(_mm512_load_si512(kPlaces.byte[v]), all);
-      if constexpr (sizeof(T) == 1) {
-        panel.values[group][v] = _mm512_maskz_set1_epi8(_mm512_test_epi8_mask(bytes, bit) & there, 1);
-      } else {
-        const __m512i sign = _mm512_mask_blend_epi16(_mm512_test_epi16_mask(bytes, bit), _mm512_set1_epi16(-1), _mm512_set1_epi16(1));
-        panel.values[group][v] = _mm512_maskz_mov_epi16(static_cast<__mmask32>(there), sign);
-      }
+  for_each_vector<T>(bits, present, count, [&](int32_t group, int v, uint64_t plus, uint64_t there) {
+    if constexpr (sizeof(T) == 1) {
+      panel.values[group][v] = _mm512_maskz_set1_epi8(plus & there, 1);
+    } else {
+      const __m512i sign = _mm512_mask_blend_epi16(static_cast<__mmask32>(plus), _mm512_set1_epi16(-1), _mm512_set1_epi16(1));
+      panel.values[group][v] = _mm512_maskz_mov_epi16(static_cast<__mmask32>(there), sign);
     }
-  }
-  if constexpr (sizeof(T) == 1) {
-    for (int32_t i = 0; i < kPanel<T>; ++i) panel.present[i] = i < count && (present == nullptr || present[i] != 0);
+  });
+  for (int32_t i = 0; sizeof(T) == 1 && i < kPanel<T>; ++i) {
+    panel.present[i] = i < count && (present == nullptr || present[i] != 0);
   }
 }
 

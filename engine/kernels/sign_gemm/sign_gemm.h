@@ -2,7 +2,7 @@
 // where present[i] is 0. It is both gradients of a binary convolution: of its input (G: gradients by tap and channel, b: weights) and
 // of its weights (G: gradients by place, b: activations).
 //
-// G: rows x length. bits: length words. present: length bytes, or nullptr where all are. C: rows x 64, overwritten.
+// G: rows x length. bits: length words. present: length bytes of 0 or 1, or nullptr where all are 1. C: rows x 64, overwritten.
 // Bounds: gradients of 8 and 16 bits sum in int32, exact for length <= 65538 (2^15 - 1 a term); 32-bit ones in int64, exact for 2^32
 // terms. Gradients are symmetric (fixed_point.h, saturate_symmetric): the most negative number of a width never occurs.
 #pragma once
@@ -20,10 +20,13 @@ using SignGemm32 = void(const int32_t* g, int32_t rows, int32_t length, const ui
 SignGemm8 sign_gemm_scalar;
 SignGemm8 sign_gemm_avx2;
 SignGemm8 sign_gemm_avx512;
+SignGemm8 sign_gemm_amx;
 
 SignGemm16 sign_gemm_scalar;
 SignGemm16 sign_gemm_avx2;
 SignGemm16 sign_gemm_avx512;
+SignGemm16 sign_gemm_amx;
+SignGemm16 sign_gemm_neon;
 
 SignGemm32 sign_gemm_scalar;
 

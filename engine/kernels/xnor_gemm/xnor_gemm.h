@@ -19,6 +19,7 @@ using XnorGemm = void(const uint64_t* a, int32_t rows, int32_t words, const uint
 XnorGemm xnor_gemm_scalar;
 XnorGemm xnor_gemm_avx2;
 XnorGemm xnor_gemm_avx512;
+XnorGemm xnor_gemm_neon;
 
 // The fastest kernel of the active instruction set.
 XnorGemm xnor_gemm;

@@ -1,0 +1,2 @@
+#define EVERBIT_ISA_NAME gradient_neon
+#include "loops.h"
