@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace everbit {
 
@@ -15,6 +16,17 @@ static inline uint64_t channel_mask(int32_t channels, int32_t word) {
 }
 
 static inline int popcount(uint64_t word) { return __builtin_popcountll(word); }
+
+// The word whose bit i is flags[i], 0 or 1. Eight bytes at once: the product gathers byte i at bit 56 + i.
+static inline uint64_t packed(const uint8_t* flags) {
+  uint64_t word = 0;
+  for (int i = 0; i < 8; ++i) {
+    uint64_t bytes;
+    std::memcpy(&bytes, flags + 8 * i, sizeof bytes);
+    word |= ((bytes * 0x0102040810204080u) >> 56) << (8 * i);
+  }
+  return word;
+}
 
 // Reads `bits` (1..16) bits at a bit offset of a byte string, lowest bit first.
 static inline uint32_t read_bits(const uint8_t* bytes, size_t offset, int bits) {

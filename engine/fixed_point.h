@@ -104,6 +104,16 @@ static inline int32_t scale(int64_t v, Scale by) {
   return static_cast<int32_t>(rounding_shift(product, -shift));
 }
 
+// scale() of a 32-bit value where the exponent is -shift, 0 <= shift <= 31: the same result without a branch, for loops over vectors.
+static inline int32_t scale32(int32_t v, int32_t mantissa, int32_t shift) {
+  const int64_t product = int64_t{v} * mantissa;
+  const int32_t high = static_cast<int32_t>((product + (int64_t{1} << 30) + (product >> 63)) >> 31);
+  const int32_t negative = high >> 31;
+  const uint32_t half = (uint32_t{1} << shift) >> 1;
+  const uint32_t rounded = (static_cast<uint32_t>((high ^ negative) - negative) + half) >> shift;
+  return (static_cast<int32_t>(rounded) ^ negative) - negative;
+}
+
 // Integer square root, rounded down: the largest r with r * r <= v.
 static inline uint32_t integer_sqrt(uint64_t v) {
   uint64_t root = 0;

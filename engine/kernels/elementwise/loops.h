@@ -1,6 +1,7 @@
 // The loops themselves. Included by one file an instruction set, which defines EVERBIT_ISA_NAME; see elementwise.h.
 #include <cstdint>
 
+#include "../../bits.h"
 #include "elementwise.h"
 
 namespace everbit {
@@ -52,14 +53,7 @@ void sign_typed(const SignCall& call) {
       const int32_t count = call.channels - first < 64 ? call.channels - first : 64;
       uint8_t bit[64] = {};
       for (int32_t i = 0; i < count; ++i) bit[i] = x[i] >= call.threshold[first + i];
-      // Eight bytes of 0 or 1 to eight bits: the product gathers byte i at bit 56 + i.
-      uint64_t word = 0;
-      for (int32_t i = 0; i < 8; ++i) {
-        uint64_t bytes = 0;
-        for (int32_t k = 0; k < 8; ++k) bytes |= uint64_t{bit[8 * i + k]} << (8 * k);
-        word |= ((bytes * 0x0102040810204080u) >> 56) << (8 * i);
-      }
-      *words++ = word;
+      *words++ = packed(bit);
       x += count;
     }
   }
@@ -69,6 +63,14 @@ template <typename Y>
 inline Y narrowed(int64_t v) {
   constexpr int64_t top = (int64_t{1} << (8 * sizeof(Y) - 1)) - 1;
   return static_cast<Y>(v > top ? top : v < -top - 1 ? -top - 1 : v);
+}
+
+// A scaled value around the zero point.
+template <typename Y>
+inline Y placed(int32_t scaled, int32_t zero_point) {
+  if constexpr (sizeof(Y) == sizeof(int32_t)) return narrowed<Y>(int64_t{zero_point} + scaled);
+  constexpr int32_t far = 1 << 20;  // beyond any 16-bit value and zero point, so that 32 bits hold the sum
+  return clamped<Y>(zero_point + (scaled > far ? far : scaled < -far ? -far : scaled));
 }
 
 // Whether a row's sums fit int32.
@@ -81,31 +83,27 @@ inline bool short_sums(const int64_t* __restrict sums, const int64_t* __restrict
   return all <= INT32_MAX;
 }
 
-template <typename Y>
+template <typename Y, bool kOneMultiplier>
 void requantize_typed(const RequantizeCall& call) {
   const int64_t* __restrict sums = call.sums;
   Y* __restrict y = static_cast<Y*>(call.y);
   const int64_t* __restrict offset = call.offset;
-  const int32_t channels = call.channels, zero_point = call.zero_point;
-  const int32_t step = call.one_multiplier ? 0 : 1;
+  const int32_t* __restrict mantissa = call.mantissa;
+  const int8_t* __restrict exponent = call.exponent;
+  const int32_t pixels = call.pixels, channels = call.channels, zero_point = call.zero_point;
   bool ordinary = true;
-  for (int32_t c = 0; c < channels; ++c) {
-    const int32_t e = call.exponent[c * step];
-    ordinary = ordinary && e <= 0 && e >= -31;
-  }
-  for (int32_t p = 0; p < call.pixels; ++p, sums += channels, y += channels) {
-    if (!ordinary || !short_sums(sums, offset, channels)) {
+  for (int32_t c = 0; c < (kOneMultiplier ? 1 : channels); ++c) ordinary = ordinary && exponent[c] <= 0 && exponent[c] >= -31;
+  for (int32_t p = 0; p < pixels; ++p, sums += channels, y += channels) {
+    if (ordinary && short_sums(sums, offset, channels)) {
       for (int32_t c = 0; c < channels; ++c) {
-        y[c] = narrowed<Y>(zero_point + int64_t{scale(sums[c] + offset[c], {call.mantissa[c * step], call.exponent[c * step]})});
+        const int32_t by = kOneMultiplier ? 0 : c;
+        y[c] = placed<Y>(scale32(static_cast<int32_t>(sums[c] + offset[c]), mantissa[by], -exponent[by]), zero_point);
       }
-      continue;
-    }
-    for (int32_t c = 0; c < channels; ++c) {
-      const int64_t product = (sums[c] + offset[c]) * call.mantissa[c * step];
-      const int64_t high = (product + (int64_t{1} << 30) + (product >> 63)) >> 31;
-      const int64_t shift = -call.exponent[c * step];
-      const int64_t half = (int64_t{1} << shift) >> 1;
-      y[c] = narrowed<Y>(zero_point + ((high + half + ((high >> 63) & -static_cast<int64_t>(shift > 0))) >> shift));
+    } else {
+      for (int32_t c = 0; c < channels; ++c) {
+        const int32_t by = kOneMultiplier ? 0 : c;
+        y[c] = narrowed<Y>(zero_point + int64_t{scale(sums[c] + offset[c], {mantissa[by], exponent[by]})});
+      }
     }
   }
 }
@@ -122,23 +120,20 @@ void norm_typed(const NormCall& call) {
   int16_t* __restrict xhat = call.xhat;
   const int32_t pixels = call.affine.pixels, channels = call.affine.channels, zero_point = call.affine.zero_point;
   const bool ordinary = call.output.exponent <= 0 && call.output.exponent >= -31;
-  const int64_t mantissa = call.output.mantissa;
-  const int64_t shift = ordinary ? -call.output.exponent : 0;
-  const int64_t half = (int64_t{1} << shift) >> 1;
-  const int64_t rounds = -static_cast<int64_t>(shift > 0);
+  const int32_t mantissa = call.output.mantissa;
+  const int32_t shift = ordinary ? -call.output.exponent : 0;
   for (int32_t p = 0; p < pixels; ++p, x += channels, y += channels) {
     if (xhat != nullptr) {
       for (int32_t c = 0; c < channels; ++c) xhat[c] = clamped<int16_t>(rounded(int32_t{x[c]} * A[c] + B[c], s[c]));
       xhat += channels;
     }
     for (int32_t c = 0; c < channels; ++c) {
-      const int64_t normalised = clamped<int16_t>(rounded(int32_t{x[c]} * A[c] + B[c], s[c]));
-      const int64_t exact = gamma[c] * normalised + beta[c];
-      const int64_t sum = exact > INT32_MAX ? INT32_MAX : exact < INT32_MIN ? INT32_MIN : exact;
+      const int32_t normalised = clamped<int16_t>(rounded(int32_t{x[c]} * A[c] + B[c], s[c]));
+      // gamma * xhat is below 2^30: the sum leaves 32 bits only where beta is large, and then saturates.
+      const int64_t exact = int64_t{gamma[c] * normalised} + beta[c];
+      const int32_t sum = static_cast<int32_t>(exact > INT32_MAX ? INT32_MAX : exact < INT32_MIN ? INT32_MIN : exact);
       if (ordinary) {
-        const int64_t product = sum * mantissa;
-        const int64_t high = (product + (int64_t{1} << 30) + (product >> 63)) >> 31;
-        y[c] = narrowed<Y>(zero_point + ((high + half + ((high >> 63) & rounds)) >> shift));
+        y[c] = placed<Y>(scale32(sum, mantissa, shift), zero_point);
       } else {
         y[c] = narrowed<Y>(zero_point + int64_t{scale(sum, call.output)});
       }
@@ -177,7 +172,13 @@ void norm(const NormCall& call) {
 }
 
 void requantize(const RequantizeCall& call) {
-  by_bits(call.y_bits, [&](auto y) { requantize_typed<decltype(y)>(call); });
+  by_bits(call.y_bits, [&](auto y) {
+    if (call.one_multiplier) {
+      requantize_typed<decltype(y), true>(call);
+    } else {
+      requantize_typed<decltype(y), false>(call);
+    }
+  });
 }
 
 }  // namespace EVERBIT_ISA_NAME

@@ -1,4 +1,5 @@
 // The loops themselves. Included by one file an instruction set, which defines EVERBIT_ISA_NAME; see gradient.h.
+#include "../../bits.h"
 #include "gradient.h"
 
 namespace everbit {
@@ -43,28 +44,25 @@ uint64_t update_typed(const UpdateCall& call) {
   T* __restrict weights = static_cast<T*>(call.weights);
   const int32_t* __restrict sums = call.sums;
   const int32_t count = call.count;
-  constexpr int64_t top = (int64_t{1} << (8 * sizeof(T) - 1)) - 1;
+  constexpr int32_t top = (int32_t{1} << (8 * sizeof(T) - 1)) - 1;
   const int32_t exponent = call.by.exponent;
   if (exponent > 0) {  // steps larger than the sums: rare, no need for speed
     for (int32_t i = 0; i < count; ++i) {
       weights[i] = static_cast<T>(saturate_symmetric(int64_t{weights[i]} - scale(sums[i], call.by), 8 * sizeof(T)));
     }
   } else if (exponent >= -31) {
-    const int64_t mantissa = call.by.mantissa;
-    const int64_t shift = -exponent;
-    const int64_t half = (int64_t{1} << shift) >> 1;
-    const int64_t rounds = -static_cast<int64_t>(shift > 0);
+    const int32_t mantissa = call.by.mantissa;
+    const int32_t shift = -exponent;
     for (int32_t i = 0; i < count; ++i) {
-      const int64_t product = sums[i] * mantissa;
-      const int64_t high = (product + (int64_t{1} << 30) + (product >> 63)) >> 31;
-      const int64_t step = (high + half + ((high >> 63) & rounds)) >> shift;
-      const int64_t moved = weights[i] - step;
+      const int32_t step = scale32(sums[i], mantissa, shift);
+      // No step needs to be longer than from one end to the other, and the difference shall not overflow.
+      const int32_t moved = weights[i] - (step > 2 * top ? 2 * top : step < -2 * top ? -2 * top : step);
       weights[i] = static_cast<T>(moved > top ? top : moved < -top ? -top : moved);
     }
   }
-  uint64_t bits = 0;
-  for (int32_t i = 0; i < count; ++i) bits |= static_cast<uint64_t>(weights[i] >= 0) << i;
-  return bits;
+  uint8_t kept[64] = {};
+  for (int32_t i = 0; i < count; ++i) kept[i] = weights[i] >= 0;
+  return packed(kept);
 }
 
 uint64_t update(const UpdateCall& call) { return call.width == 8 ? update_typed<int8_t>(call) : update_typed<int16_t>(call); }
