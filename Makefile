@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 SOURCES := pyproject.toml CMakeLists.txt LICENSE README.md $(shell find src engine -type f -not -path "*/__pycache__/*")
 
-.PHONY: demo test clean
+.PHONY: demo test test-cross clean
 
 # The main job: three learners on the packaged images, with the base install only.
 demo: $(VENV)/installed
@@ -13,6 +13,10 @@ test: $(VENV)/installed-for-tests
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/python -m pytest
+
+# The same bits on ARM, RISC-V, Cortex-M and every instruction set of this machine; installs cross compilers and emulators from Debian.
+test-cross:
+	$(PYTHON) tools/cross/run.py
 
 clean:
 	rm -rf $(VENV) build out .pytest_cache .mypy_cache .ruff_cache .hypothesis

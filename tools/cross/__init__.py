@@ -1,0 +1,1 @@
+"""The selftest on other processors: `make test-cross`."""

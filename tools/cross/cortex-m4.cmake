@@ -1,0 +1,6 @@
+set(CMAKE_SYSTEM_NAME Generic)
+set(CMAKE_SYSTEM_PROCESSOR cortex-m4)
+set(CMAKE_CXX_COMPILER arm-none-eabi-g++)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+set(CMAKE_CXX_FLAGS_INIT "-mthumb -mcpu=cortex-m4 -mfloat-abi=soft")
+set(CMAKE_EXE_LINKER_FLAGS_INIT "--specs=rdimon.specs -Wl,--section-start=.vectors=0")
