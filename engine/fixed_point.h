@@ -90,16 +90,28 @@ static inline Scale reciprocal(uint32_t n) {
   return {static_cast<int32_t>(mantissa), 1 - bits};
 }
 
-// v times a Scale, rounded and saturated to int32. The value is first brought to 32 bits: narrowed where it is wider, widened by no
-// more than the positive exponent where it is shorter, so that no low bit is lost to a product that is shifted up afterwards.
-static inline int32_t scale(int64_t v, Scale by) {
+// A value brought to 32 bits to be multiplied by a Scale: v = value * 2^narrowed.
+struct Multiplicand {
+  int32_t value;
+  int narrowed;
+};
+
+// Narrows v where it is wider than 32 bits, widens it by no more than the positive exponent where it is shorter, so that no low bit is
+// lost to a product that is shifted up afterwards.
+static inline Multiplicand multiplicand(int64_t v, int32_t exponent) {
   const uint64_t size = static_cast<uint64_t>(v < 0 ? ~v : v);
   int narrowed = (size == 0 ? 0 : 64 - __builtin_clzll(size)) - 31;
-  const int most_widened = by.exponent > 0 ? by.exponent : 0;
+  const int most_widened = exponent > 0 ? exponent : 0;
   if (narrowed < -most_widened) narrowed = -most_widened;
   v = narrowed <= 0 ? static_cast<int64_t>(static_cast<uint64_t>(v) << -narrowed) : saturate(rounding_shift(v, narrowed), 32);
-  const int32_t product = high_multiply(static_cast<int32_t>(v), by.mantissa);
-  const int shift = by.exponent + narrowed;
+  return {static_cast<int32_t>(v), narrowed};
+}
+
+// v times a Scale, rounded and saturated to int32.
+static inline int32_t scale(int64_t v, Scale by) {
+  const Multiplicand w = multiplicand(v, by.exponent);
+  const int32_t product = high_multiply(w.value, by.mantissa);
+  const int shift = by.exponent + w.narrowed;
   if (shift >= 0) return saturate(shift_either_way(product, shift), 32);
   return static_cast<int32_t>(rounding_shift(product, -shift));
 }
@@ -112,6 +124,31 @@ static inline int32_t scale32(int32_t v, int32_t mantissa, int32_t shift) {
   const uint32_t half = (uint32_t{1} << shift) >> 1;
   const uint32_t rounded = (static_cast<uint32_t>((high ^ negative) - negative) + half) >> shift;
   return (static_cast<int32_t>(rounded) ^ negative) - negative;
+}
+
+// How `drop` bits leave a magnitude below 2^62 at random: away from zero with the probability of what is dropped (to 32 bits of it).
+struct RandomDrop {
+  int first;   // bits cut off before, where there are more than 62
+  int second;  // 1 .. 62 bits dropped at random
+};
+
+static inline RandomDrop random_drop(int drop) {
+  return drop <= 62 ? RandomDrop{0, drop} : RandomDrop{drop - 62 > 63 ? 63 : drop - 62, 62};
+}
+
+static inline uint64_t drop_randomly(uint64_t magnitude, RandomDrop drop, uint32_t draw) {
+  const uint64_t added = drop.second > 32 ? uint64_t{draw} << (drop.second - 32) : uint64_t{draw} >> (32 - drop.second);
+  return ((magnitude >> drop.first) + added) >> drop.second;
+}
+
+// The same product, its last rounding at random: with a uniform 32-bit draw, the mean of the result is v times the Scale.
+static inline int32_t scale_randomly(int64_t v, Scale by, uint32_t draw) {
+  const Multiplicand w = multiplicand(v, by.exponent);
+  const int64_t product = static_cast<int64_t>(w.value) * by.mantissa;
+  const int drop = 31 - by.exponent - w.narrowed;
+  if (drop <= 0) return saturate(shift_either_way(product, -drop), 32);
+  const int64_t kept = static_cast<int64_t>(drop_randomly(static_cast<uint64_t>(product < 0 ? -product : product), random_drop(drop), draw));
+  return saturate(product < 0 ? -kept : kept, 32);
 }
 
 // Integer square root, rounded down: the largest r with r * r <= v.

@@ -6,12 +6,13 @@
 
 #include "fixed_point.h"
 #include "program.h"
+#include "random.h"
 
 namespace everbit {
 
 // Bits of the learner's numbers. q_f is not here: it is the width of the program's tensors.
 struct Widths {
-  int binary;      // q_bin: 1, 4, 8, 16
+  int binary;      // q_bin: 1, 4, 8, 16, 32
   int non_binary;  // q_nonbin = q_b: 8, 16, 32
 };
 
@@ -55,6 +56,7 @@ struct Parameter {
   int width;           // of `values`; 32 for the constants of the frozen part
   void* values;        // absent (nullptr) for binary weights of q_bin 1
   bool trainable;
+  Rounding rounding{};
 
   int32_t get(int32_t i) const { return load_value(values, i, width); }
   void set(int32_t i, int32_t value) { store_value(values, i, width, value); }

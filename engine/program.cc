@@ -22,7 +22,7 @@ bool valid_extent(int32_t offset, int32_t bytes, size_t image_bytes) {
          static_cast<uint64_t>(offset) + static_cast<uint64_t>(bytes) <= image_bytes;
 }
 
-bool known_width(int32_t bits) { return bits == 1 || bits == 8 || bits == 16; }
+bool known_width(int32_t bits) { return bits == 1 || bits == 8 || bits == 16 || bits == 32; }
 
 }  // namespace
 
@@ -71,7 +71,7 @@ const char* Program::check_tables(size_t bytes) {
         int64_t{1} * t.height * t.width * t.channels > kMaxElements) {
       return "a tensor of the program has an impossible shape";
     }
-    if (!known_width(t.bits) || !inside(t.zero_point, INT16_MIN, INT16_MAX)) {
+    if (!known_width(t.bits) || !inside(t.zero_point, INT16_MIN, INT16_MAX) || (t.bits == 32 && t.zero_point != 0)) {
       return "a tensor of the program has an impossible width or zero point";
     }
   }

@@ -36,7 +36,7 @@ enum class Operation : int32_t {
 enum class ParameterKind : int32_t { kHead, kBinary, kNorm, kBias, kWeight, kCount };
 constexpr int kParameterKinds = static_cast<int>(ParameterKind::kCount);
 
-// One activation: [batch, height, width, channels] of 1, 8 or 16 bits.
+// One activation: [batch, height, width, channels] of 1, 8, 16 or 32 bits; a 32-bit one has zero point 0.
 struct TensorRecord {
   int32_t height;
   int32_t width;

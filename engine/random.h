@@ -1,4 +1,6 @@
 // Seeded randomness that is the same everywhere, and permutations that need no memory.
+//
+// What kernels use of it is static, as in fixed_point.h.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +14,30 @@ static inline uint64_t mix64(uint64_t z) {
   return z ^ (z >> 31);
 }
 
+constexpr uint64_t kRandomIncrement = 0x9e3779b97f4a7c15u;
+
+// Draw number `index` of the generator whose state starts at `key`, without the draws before it.
+static inline uint64_t draw_at(uint64_t key, uint64_t index) { return mix64(key + index * kRandomIncrement); }
+
+// How an update is rounded. At random: every element has its own draw, so that no order of the elements changes the result.
+struct Rounding {
+  bool stochastic;
+  uint64_t key;  // of a step of training; of one parameter in that step
+};
+
+static inline Rounding rounding_of_parameter(Rounding step, int32_t index) {
+  return {step.stochastic, draw_at(step.key, static_cast<uint64_t>(index))};
+}
+
+static inline uint32_t rounding_draw(Rounding parameter, int32_t element) {
+  return static_cast<uint32_t>(draw_at(parameter.key, static_cast<uint64_t>(element)) >> 32);
+}
+
 // SplitMix64. The state is the whole of it, so that a saved learner goes on exactly where it stopped.
 struct Random {
   uint64_t state;
 
-  uint64_t next() { return mix64(state += 0x9e3779b97f4a7c15u); }
+  uint64_t next() { return mix64(state += kRandomIncrement); }
 
   // A number in [0, bound), every one equally likely; bound >= 1. Lemire's multiply-and-reject.
   uint32_t below(uint32_t bound) {

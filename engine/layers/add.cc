@@ -1,4 +1,6 @@
-// A shortcut meets its branch: one rounding for both, |A| < 2^13 so that the int32 sum of two 16-bit products and B cannot wrap.
+// A shortcut meets its branch: one rounding for both. Tensors of 8 and 16 bits: |A| < 2^13, so that the int32 sum of two 16-bit products
+// and B cannot wrap. Where one of the three has 32 bits: zero points are taken off first (31 bits and a sign are left), |A| < 2^30 and no
+// B, so that the sum and its rounding stay below 2^63.
 #include "../kernels/elementwise/elementwise.h"
 #include "affine.h"
 #include "layers.h"
@@ -8,6 +10,30 @@ namespace {
 
 enum Attribute { kA0, kA1, kB, kShift };
 constexpr int32_t kMaxFactor = (int32_t{1} << 13) - 1;
+constexpr int32_t kMaxWideFactor = (int32_t{1} << 30) - 1;
+
+bool wide(const TensorRecord& first, const TensorRecord& second, const TensorRecord& out) {
+  return first.bits == 32 || second.bits == 32 || out.bits == 32;
+}
+
+void wide_forward(const Context& context) {
+  const TensorRecord& out = context.output();
+  const int32_t* a = context.layer.attributes;
+  with_activation_type(context.input(0).bits, [&](auto first) {
+    with_activation_type(context.input(1).bits, [&](auto second) {
+      with_activation_type(out.bits, [&](auto to) {
+        const auto* x0 = context.input_values<decltype(first)>(0);
+        const auto* x1 = context.input_values<decltype(second)>(1);
+        auto* y = context.output_values<decltype(to)>();
+        for (int32_t i = 0; i < context.batch * out.elements(); ++i) {
+          const int64_t sum = (int64_t{x0[i]} - context.input(0).zero_point) * a[kA0] +
+                              (int64_t{x1[i]} - context.input(1).zero_point) * a[kA1];
+          y[i] = static_cast<decltype(to)>(saturate(out.zero_point + rounding_shift(sum, a[kShift]), out.bits));
+        }
+      });
+    });
+  });
+}
 
 }  // namespace
 
@@ -20,6 +46,11 @@ const char* add_check(const Program& program, const LayerRecord& layer) {
     }
   }
   const int32_t* a = layer.attributes;
+  if (wide(program.tensor(layer.inputs[0]), program.tensor(layer.inputs[1]), out)) {
+    const bool sound = out.bits != 1 && a[kA0] <= kMaxWideFactor && a[kA0] >= -kMaxWideFactor && a[kA1] <= kMaxWideFactor &&
+                       a[kA1] >= -kMaxWideFactor && a[kB] == 0 && a[kShift] >= 0 && a[kShift] <= kMaxWideShift;
+    return sound ? nullptr : "an add of 32 bits has constants out of range";
+  }
   if (out.bits == 1 || a[kA0] > kMaxFactor || a[kA0] < -kMaxFactor || a[kA1] > kMaxFactor || a[kA1] < -kMaxFactor ||
       a[kB] > kMaxAffineOffset || a[kB] < -kMaxAffineOffset || a[kShift] < 0 ||
       a[kShift] > kMaxAffineShift) {
@@ -35,6 +66,10 @@ size_t add_scratch(const Extent& extent) {
 
 void add_forward(const Context& context) {
   const TensorRecord& out = context.output();
+  if (wide(context.input(0), context.input(1), out)) {
+    wide_forward(context);
+    return;
+  }
   const int32_t* attributes = context.layer.attributes;
   add_loop({context.input_values<void>(0), context.input_values<void>(1), context.output_values<void>(), context.input(0).bits,
             context.input(1).bits, out.bits, context.batch * out.elements(), attributes[kA0], attributes[kA1], attributes[kB],

@@ -1,5 +1,5 @@
-// rshift(q * A + B, s): the folded batch norm, with 16-bit constants. |q|, |A| <= 2^15, |B| <= 2^29, s <= 29, so that the sum and its
-// rounding stay below 2^31.
+// rshift(q * A + B, s): the folded batch norm. Between tensors of 8 and 16 bits: |q|, |A| <= 2^15, |B| <= 2^29, s <= 29, so that the sum
+// and its rounding stay below 2^31. Where one of the two has 32 bits: |q|, |A| <= 2^31, |B| <= 2^61, s <= 61, below 2^63.
 #pragma once
 
 #include "layer.h"
@@ -10,8 +10,6 @@ struct AffineConstants {
   const int16_t* A;
   const int32_t* B;
   const uint8_t* s;
-
-  int32_t operator()(int32_t c, int32_t q) const { return rounding_shift32(q * A[c] + B[c], s[c]); }
 };
 
 inline AffineConstants affine_constants(const Program& program, const LayerRecord& layer) {
@@ -23,5 +21,7 @@ const char* affine_constants_check(const Program&, const LayerRecord&, int32_t c
 
 constexpr int32_t kMaxAffineOffset = int32_t{1} << 29;
 constexpr int kMaxAffineShift = 29;
+constexpr int64_t kMaxWideOffset = int64_t{1} << 61;
+constexpr int kMaxWideShift = 61;
 
 }  // namespace everbit

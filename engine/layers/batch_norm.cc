@@ -48,6 +48,7 @@ const char* batch_norm_check(const Program& program, const LayerRecord& layer) {
   if (in.bits == 1 || out.bits == 1 || in.elements() != out.elements() || in.channels != out.channels) {
     return "a batch norm changes the shape of its input, or reads or writes single bits";
   }
+  if (in.bits == 32) return "a batch norm that learns reads 32 bits: its xhat has 16";
   for (const int k : {kGamma, kBeta}) {
     if (layer.parameters[k] == kAbsent || program.parameter(layer.parameters[k]).count != in.channels) {
       return "a batch norm needs one gamma and one beta a channel";

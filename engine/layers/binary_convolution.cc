@@ -1,7 +1,7 @@
 // Convolution of +-1 activations with +-1 weights, on packed bits; its gradients by additions and subtractions only.
 //
 // The output is the exact integer sum, |z| <= K <= 32767. Gradients of q_b <= 16 sum in int32: K for the input's (2^15 terms at most
-// fit), batch * places for the weights' (65538 at most), both checked; of 32 bits in int64.
+// fit, checked), kPlacesAtOnce of the mini-batch for the weights', those sums in int64; of 32 bits in int64.
 #include <cstring>
 
 #include "../bits.h"
@@ -23,6 +23,8 @@ constexpr int kWeight = 0;         // parameter
 constexpr int32_t kMaxTerms = 32767;
 constexpr int32_t kForwardRows = 48;   // places a block of the forward product
 constexpr size_t kBackwardRows = 96;   // pixels a block of the input's gradient
+constexpr int32_t kPlacesAtOnce = 1 << 16;
+static_assert(kPlacesAtOnce <= kSignGemmMaxLength, "sums over so many places fit int32");
 
 Window window_of(const LayerRecord& layer) {
   return {layer.attributes[0], layer.attributes[1], layer.attributes[2], layer.attributes[3]};
@@ -61,21 +63,29 @@ struct InputGradientScratch {
   }
 };
 
+// Places are taken in blocks of whole rows, no more than kPlacesAtOnce of them.
 template <typename G, typename Sum>
 struct WeightGradientScratch {
-  int32_t places;    // batch x output places
-  G* columns;        // gradients by channel, C_out x places
-  uint64_t* bits;    // threads x places: the activations under one tap
-  uint8_t* present;  // threads x places
+  int32_t rows;      // of the output, in a block
+  int32_t blocks;
+  G* columns;        // gradients by channel: of each block C_out x its places
+  uint64_t* bits;    // threads x places of a block: the activations under one tap
+  uint8_t* present;  // threads x places of a block
   Sum* sums;         // threads x C_out x 64
+  int64_t* totals;   // threads x C_out x 64, over more than one block
 
-  WeightGradientScratch(Region& s, int threads, int32_t batch, const TensorRecord& out) : places(batch * out.pixels()) {
+  WeightGradientScratch(Region& s, int threads, int32_t batch, const TensorRecord& out) {
+    const int32_t all = batch * out.height;
+    const int32_t most = kPlacesAtOnce / out.width;
+    rows = all < most ? all : most;
+    blocks = (all + rows - 1) / rows;
     const size_t channels = static_cast<size_t>(out.channels);
-    const size_t at_once = static_cast<size_t>(threads) * static_cast<size_t>(places);
-    columns = s.take<G>(channels * static_cast<size_t>(places));
+    const size_t at_once = static_cast<size_t>(threads) * static_cast<size_t>(rows) * static_cast<size_t>(out.width);
+    columns = s.take<G>(channels * static_cast<size_t>(batch) * static_cast<size_t>(out.pixels()));
     bits = s.take<uint64_t>(at_once);
     present = s.take<uint8_t>(at_once);
     sums = s.take<Sum>(static_cast<size_t>(threads) * channels * 64);
+    totals = s.take<int64_t>(blocks > 1 ? static_cast<size_t>(threads) * channels * 64 : 0);
   }
 };
 
@@ -295,8 +305,16 @@ uint64_t update_row(Parameter& latent, int32_t first, int32_t count, const Sum* 
   if constexpr (sizeof(Sum) == sizeof(int32_t)) {
     if (latent.width >= 8) {
       uint8_t* weights = static_cast<uint8_t*>(latent.values) + static_cast<size_t>(first) * static_cast<size_t>(latent.width / 8);
-      return update_loop({weights, latent.width, sums, count, shifted(step, exponent + latent.width - 1)});
+      return update_loop({weights, latent.width, sums, count, shifted(step, exponent + latent.width - 1), latent.rounding, first});
     }
+  } else {
+    int32_t narrow[64];
+    bool fits = true;
+    for (int32_t c = 0; c < count; ++c) {
+      narrow[c] = static_cast<int32_t>(sums[c]);
+      fits = fits && narrow[c] == sums[c];
+    }
+    if (fits) return update_row(latent, first, count, narrow, step, exponent);
   }
   uint64_t word = 0;
   for (int32_t c = 0; c < count; ++c) {
@@ -332,6 +350,24 @@ void transpose(const G* g, int32_t places, int32_t channels, int threads, G* col
   });
 }
 
+// The activations under a tap for the places of some output rows: a word of each, and whether anything is there.
+void gather_activations(const Window& window, const TensorRecord& in, const TensorRecord& out, int32_t tap, bool pad_zero,
+                        const uint64_t* x, int32_t words, int32_t first_row, int32_t rows, uint64_t* bits, uint8_t* present) {
+  const int32_t down = tap / window.kernel_width - window.padding;
+  const int32_t right = tap % window.kernel_width - window.padding;
+  for (int32_t i = first_row; i < first_row + rows; ++i) {
+    const int32_t y = i % out.height * window.stride + down;
+    const bool row_inside = y >= 0 && y < in.height;
+    const uint64_t* row = x + (static_cast<size_t>(i / out.height) * static_cast<size_t>(in.pixels()) +
+                               static_cast<size_t>(row_inside ? y * in.width : 0)) * static_cast<size_t>(words);
+    for (int32_t j = 0, column = right; j < out.width; ++j, column += window.stride) {
+      const bool inside = row_inside && column >= 0 && column < in.width;
+      *bits++ = inside ? row[column * words] : ~uint64_t{0};
+      *present++ = inside || !pad_zero;
+    }
+  }
+}
+
 // dW and the update, 64 input channels of one tap at a time: nothing larger than C_out x 64 sums a thread exists.
 template <typename G, typename Sum>
 void update_weights(const Context& context, const WeightGradientScratch<G, Sum>& room, const G* g, int32_t exponent) {
@@ -347,33 +383,40 @@ void update_weights(const Context& context, const WeightGradientScratch<G, Sum>&
   // Two weights of 4 bits share a byte, which must not be two threads'.
   const int threads = latent.width == 4 && in.channels % 2 != 0 ? 1 : context.threads;
 
-  transpose(g, room.places, out.channels, context.threads, room.columns);
+  const int32_t block_places = room.rows * out.width;
+  const size_t sum_count = static_cast<size_t>(out.channels) * 64;
+  const auto places_of = [&](int32_t block) {
+    const int32_t left = context.batch * out.pixels() - block * block_places;
+    return left < block_places ? left : block_places;
+  };
+  const auto columns_of = [&](int32_t block) {
+    return room.columns + static_cast<size_t>(block) * static_cast<size_t>(block_places) * static_cast<size_t>(out.channels);
+  };
+  for (int32_t block = 0; block < room.blocks; ++block) {
+    const G* from = g + static_cast<size_t>(block) * static_cast<size_t>(block_places) * static_cast<size_t>(out.channels);
+    transpose(from, places_of(block), out.channels, context.threads, columns_of(block));
+  }
   parallel_for(threads, steps, 1, [&](int64_t from, int64_t to, int thread) {
-    uint64_t* bits = room.bits + static_cast<size_t>(thread) * static_cast<size_t>(room.places);
-    uint8_t* present = room.present + static_cast<size_t>(thread) * static_cast<size_t>(room.places);
-    Sum* sums = room.sums + thread * out.channels * 64;
+    uint64_t* bits = room.bits + static_cast<size_t>(thread) * static_cast<size_t>(block_places);
+    uint8_t* present = room.present + static_cast<size_t>(thread) * static_cast<size_t>(block_places);
+    Sum* sums = room.sums + static_cast<size_t>(thread) * sum_count;
+    int64_t* totals = room.totals + static_cast<size_t>(thread) * sum_count;
     for (int32_t step = static_cast<int32_t>(from); step < to; ++step) {
       const int32_t tap = step / words;
       const int32_t w = step % words;
-      const int32_t down = tap / window.kernel_width - window.padding;
-      const int32_t right = tap % window.kernel_width - window.padding;
-      const uint64_t* image = x + w;
-      int32_t p = 0;
-      for (int32_t b = 0; b < context.batch; ++b, image += in.pixels() * words) {
-        for (int32_t row = down; row < down + out.height * window.stride; row += window.stride) {
-          for (int32_t column = right; column < right + out.width * window.stride; column += window.stride, ++p) {
-            const bool inside = row >= 0 && row < in.height && column >= 0 && column < in.width;
-            bits[p] = inside ? image[(row * in.width + column) * words] : ~uint64_t{0};
-            present[p] = inside || !pad_zero;
-          }
-        }
+      for (size_t i = 0; room.blocks > 1 && i < sum_count; ++i) totals[i] = 0;
+      for (int32_t block = 0; block < room.blocks; ++block) {
+        const int32_t places = places_of(block);
+        gather_activations(window, in, out, tap, pad_zero, x + w, words, block * room.rows, places / out.width, bits, present);
+        sign_gemm(columns_of(block), out.channels, places, bits, present, sums);
+        for (size_t i = 0; room.blocks > 1 && i < sum_count; ++i) totals[i] += sums[i];
       }
-      sign_gemm(room.columns, out.channels, room.places, bits, present, sums);
       const int32_t count = in.channels - w * 64 < 64 ? in.channels - w * 64 : 64;
       for (int32_t o = 0; o < out.channels; ++o) {
         const int32_t first = (o * window.taps() + tap) * in.channels + w * 64;
         prefetch_row(latent, first + kRowsAhead * window.taps() * in.channels, count);
-        const uint64_t word = update_row(latent, first, count, sums + o * 64, step_size, exponent);
+        const uint64_t word = room.blocks > 1 ? update_row(latent, first, count, totals + o * 64, step_size, exponent)
+                                              : update_row(latent, first, count, sums + o * 64, step_size, exponent);
         context.binary->learned[weight_word(context.binary->bits, o, step, steps) - context.binary->bits] = word;
       }
     }

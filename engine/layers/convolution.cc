@@ -1,8 +1,10 @@
 // Convolution with ordinary weights: 8-bit weights forward, q_b-bit gradients backward.
 //
 // The gemm multiplies the stored integers; the zero point leaves through the sum of the weights, and places outside the image hold the
-// zero point, so that they add nothing. Sums in int64: 2^24 terms of 17 + 7 bits forward, of 31 + 7 bits for the input's gradient,
-// 65537 terms of 31 + 16 bits for the weights' (network.cc).
+// zero point, so that they add nothing. Sums in int64: 2^24 terms of 32 + 7 bits forward, of 31 + 7 bits for the input's gradient; for
+// the weights' see network.cc.
+#include <type_traits>
+
 #include "../kernels/elementwise/elementwise.h"
 #include "../kernels/int_gemm/int_gemm.h"
 #include "../memory.h"
@@ -30,13 +32,28 @@ int32_t patch_length(const Program& program, const LayerRecord& layer) {
   return window_of(layer).taps() * program.tensor(layer.inputs[0]).channels;
 }
 
+// Bytes of one value of a patch.
+size_t patch_bytes(int32_t bits) { return bits == 32 ? sizeof(int32_t) : sizeof(int16_t); }
+
 // Output places that are computed at once.
-int32_t rows_at_once(int32_t batch, int32_t length, const TensorRecord& out) {
-  const int64_t row = int_gemm_stride(length) * int64_t{sizeof(int16_t)} + out.channels * int64_t{sizeof(int64_t)};
+int32_t rows_at_once(int32_t batch, int32_t length, const TensorRecord& in, const TensorRecord& out) {
+  const int64_t row = int_gemm_stride(length) * static_cast<int64_t>(patch_bytes(in.bits)) + out.channels * int64_t{sizeof(int64_t)};
   const int32_t places = batch * out.pixels();
   int32_t rows = kBlockBytes / row < kLeastRows ? kLeastRows : static_cast<int32_t>(kBlockBytes / row);
   rows = rows > kMostRows ? kMostRows : rows;
   return rows > places ? places : rows;
+}
+
+// The product of 32-bit activations; the other widths have kernels.
+void int_gemm(const int32_t* a, int32_t rows, int32_t stride, int32_t length, const int8_t* w, int32_t columns, int64_t* c) {
+  for (int32_t m = 0; m < rows; ++m, a += stride) {
+    for (int32_t n = 0; n < columns; ++n) {
+      const int8_t* column = w + static_cast<int64_t>(n) * length;
+      int64_t sum = 0;
+      for (int32_t k = 0; k < length; ++k) sum += int64_t{a[k]} * column[k];
+      *c++ = sum;
+    }
+  }
 }
 
 // Copies the weights of the forward pass to 8 bits, for a layer that learns.
@@ -85,8 +102,8 @@ size_t convolution_scratch(const Extent& extent) {
   const size_t patch = static_cast<size_t>(patch_length(extent.program, extent.layer));
   const size_t weights = aligned(patch * static_cast<size_t>(out.channels));
   const size_t stride = static_cast<size_t>(int_gemm_stride(patch_length(extent.program, extent.layer)));
-  const size_t rows = static_cast<size_t>(rows_at_once(extent.batch, patch_length(extent.program, extent.layer), out));
-  const size_t forward = weights + aligned(rows * stride * sizeof(int16_t)) +
+  const size_t rows = static_cast<size_t>(rows_at_once(extent.batch, patch_length(extent.program, extent.layer), in, out));
+  const size_t forward = weights + aligned(rows * stride * patch_bytes(in.bits)) +
                          (rows + 1) * static_cast<size_t>(out.channels) * sizeof(int64_t);
   const size_t sums = static_cast<size_t>(extent.batch) * static_cast<size_t>(in.elements()) * sizeof(int64_t);
   const size_t row = patch * sizeof(int64_t);
@@ -108,11 +125,10 @@ void convolution_forward(const Context& context) {
   uint8_t* scratch = static_cast<uint8_t*>(context.scratch);
   const int8_t* weights = forward_weights(context, reinterpret_cast<int8_t*>(scratch), length * out.channels);
   scratch += aligned(static_cast<size_t>(length) * static_cast<size_t>(out.channels));
-  int16_t* patches = reinterpret_cast<int16_t*>(scratch);
+  uint8_t* patch_memory = scratch;
   const int32_t stride = int_gemm_stride(length);
-  const int32_t at_once = rows_at_once(context.batch, length, out);
-  int64_t* sums = reinterpret_cast<int64_t*>(scratch + aligned(static_cast<size_t>(at_once) * static_cast<size_t>(stride) * sizeof(int16_t)));
-  for (int32_t i = 0; i < at_once * stride; ++i) patches[i] = 0;  // once: what lies behind a patch stays 0
+  const int32_t at_once = rows_at_once(context.batch, length, in, out);
+  int64_t* sums = reinterpret_cast<int64_t*>(scratch + aligned(static_cast<size_t>(at_once) * static_cast<size_t>(stride) * patch_bytes(in.bits)));
   int64_t* offset = sums + at_once * out.channels;  // the bias, less what the zero point adds to every sum of a channel
   for (int32_t c = 0; c < out.channels; ++c) {
     int64_t sum = 0;
@@ -122,6 +138,9 @@ void convolution_forward(const Context& context) {
 
   const int32_t pixels = context.batch * out.pixels();
   with_activation_type(in.bits, [&](auto from) {
+    using Patch = std::conditional_t<sizeof(from) == sizeof(int32_t), int32_t, int16_t>;
+    Patch* patches = reinterpret_cast<Patch*>(patch_memory);
+    for (int32_t i = 0; i < at_once * stride; ++i) patches[i] = 0;  // once: what lies behind a patch stays 0
     with_activation_type(out.bits, [&](auto to) {
       const auto* x = context.input_values<decltype(from)>();
       auto* y = context.output_values<decltype(to)>();
@@ -132,9 +151,9 @@ void convolution_forward(const Context& context) {
           const int32_t place = (first + r) % out.pixels();
           const auto* source = x + static_cast<size_t>(image) * static_cast<size_t>(in.elements());
           for_each_tap(window, in, place / out.width, place % out.width, [&](int32_t tap, int32_t pixel) {
-            int16_t* to_patch = patches + r * stride + tap * in.channels;
+            Patch* to_patch = patches + r * stride + tap * in.channels;
             for (int32_t c = 0; c < in.channels; ++c) {
-              to_patch[c] = static_cast<int16_t>(pixel == kAbsent ? in.zero_point : source[pixel * in.channels + c]);
+              to_patch[c] = static_cast<Patch>(pixel == kAbsent ? in.zero_point : source[pixel * in.channels + c]);
             }
           });
         }
@@ -181,6 +200,7 @@ void convolution_backward(const Context& context) {
     }
     if (!weight.trainable) return;
     const Scale step = step_of(context, weight) * context.layer.scale_attribute(kInputScale);
+    const int32_t exponent = gradient.exponent + product_shift(in.bits);
     with_activation_type(in.bits, [&](auto from) {
       const auto* x = context.input_values<decltype(from)>();
       for (int32_t o = 0; o < out.channels; ++o) {
@@ -193,11 +213,11 @@ void convolution_backward(const Context& context) {
           for_each_tap(window, in, place / out.width, place % out.width, [&](int32_t tap, int32_t pixel) {
             if (pixel == kAbsent) return;
             for (int32_t c = 0; c < in.channels; ++c) {
-              sums[tap * in.channels + c] += by * (source[pixel * in.channels + c] - in.zero_point);
+              sums[tap * in.channels + c] += gradient_product(by, source[pixel * in.channels + c], in.zero_point);
             }
           });
         }
-        for (int32_t k = 0; k < length; ++k) update_parameter(weight, o * length + k, sums[k], step, gradient.exponent);
+        for (int32_t k = 0; k < length; ++k) update_parameter(weight, o * length + k, sums[k], step, exponent);
       }
     });
   });

@@ -1,5 +1,6 @@
 // The cut: what the replay memory stores of an activation, and what the learnable part sees of it (docs/arithmetic.md, section 3).
 #include <cstring>
+#include <type_traits>
 
 #include "../bits.h"
 #include "affine.h"
@@ -14,8 +15,8 @@ enum Array { kThreshold, kLow, kHigh };
 const LayerRecord& latent_record(const Program& program) { return program.layer(program.latent_layer()); }
 
 // |A| <= 2^15 for values of 16 signed bits; codes of 16 bits have no sign and allow half of that: products stay within 2^30.
-bool valid_affine(const int32_t* attributes, int A, int32_t limit) {
-  return attributes[A] >= -limit && attributes[A] < limit && attributes[A + 1] <= kMaxAffineOffset &&
+bool valid_affine(const int32_t* attributes, int A, int32_t least, int32_t most) {
+  return attributes[A] >= least && attributes[A] <= most && attributes[A + 1] <= kMaxAffineOffset &&
          attributes[A + 1] >= -kMaxAffineOffset && attributes[A + 2] >= 0 && attributes[A + 2] <= kMaxAffineShift;
 }
 
@@ -23,26 +24,69 @@ int32_t apply(const int32_t* attributes, int A, int32_t q) {
   return rounding_shift32(q * attributes[A] + attributes[A + 1], attributes[A + 2]);
 }
 
+// Values of 32 bits: B counts in steps of the tensor, so that it fits an attribute. A difference of two of them has 33 bits, A 30.
+constexpr int32_t kMaxWideFactor = (int32_t{1} << 30) - 1;
+
+bool valid_wide(const int32_t* attributes) {
+  return attributes[kEncodeA] >= -kMaxWideFactor && attributes[kEncodeA] <= kMaxWideFactor && attributes[kEncodeShift] >= 0 &&
+         attributes[kEncodeShift] <= kMaxWideShift && attributes[kDecodeShift] >= 0 && attributes[kDecodeShift] <= kMaxWideShift;
+}
+
+template <typename T>
+int64_t code_of(const int32_t* attributes, T q) {
+  if constexpr (sizeof(T) == sizeof(int32_t)) {
+    return rounding_shift((int64_t{q} - attributes[kEncodeB]) * attributes[kEncodeA], attributes[kEncodeShift]);
+  } else {
+    return apply(attributes, kEncodeA, q);
+  }
+}
+
+template <typename T>
+int64_t value_of(const int32_t* attributes, int32_t code) {
+  if constexpr (sizeof(T) == sizeof(int32_t)) {
+    return attributes[kDecodeB] + rounding_shift(int64_t{code} * attributes[kDecodeA], attributes[kDecodeShift]);
+  } else {
+    return apply(attributes, kDecodeA, code);
+  }
+}
+
+// Calls f(i, word, bit) for every bit of a 1-bit tensor of one image: its number in row-major order, and where it stands.
+template <typename F>
+void for_each_bit(const TensorRecord& tensor, F&& f) {
+  const int32_t words = words_for(tensor.channels);
+  for (int32_t p = 0; p < tensor.pixels(); ++p) {
+    for (int32_t c = 0; c < tensor.channels; ++c) f(p * tensor.channels + c, p * words + c / 64, c % 64);
+  }
+}
+
+// The low and high levels of a one-bit latent have the width of its values, at least 16 bits.
+template <typename T>
+using Level = std::conditional_t<sizeof(T) == sizeof(int32_t), int32_t, int16_t>;
+
 }  // namespace
 
 const char* latent_check(const Program& program, const LayerRecord& layer) {
   const TensorRecord& in = program.tensor(layer.inputs[0]);
   const TensorRecord& out = program.tensor(layer.output);
-  if (in.bits == 1 || in.bits != out.bits || in.zero_point != out.zero_point || in.height != out.height || in.width != out.width ||
+  if (in.bits != out.bits || in.zero_point != out.zero_point || in.height != out.height || in.width != out.width ||
       in.channels != out.channels) {
     return "the latent must keep the shape and the numbers of the activation it cuts";
   }
   const int32_t bits = layer.attributes[kBits];
   if (bits < 1 || bits > 16) return "the latent must have 1 to 16 bits";
+  if (in.bits == 1) return bits == 1 ? nullptr : "the latent of single bits must have 1 bit";
   if (bits == 1) {
-    const bool complete = layer.arrays[kThreshold].bytes == in.channels * 4 && layer.arrays[kLow].bytes == in.channels * 2 &&
-                          layer.arrays[kHigh].bytes == in.channels * 2;
+    const int32_t level_bytes = in.channels * (in.bits == 32 ? 4 : 2);
+    const bool complete = layer.arrays[kThreshold].bytes == in.channels * 4 && layer.arrays[kLow].bytes == level_bytes &&
+                          layer.arrays[kHigh].bytes == level_bytes;
     return complete ? nullptr : "a one-bit latent needs a threshold, a low and a high value for every channel";
   }
-  const int32_t limit = 1 << 15;
-  return valid_affine(layer.attributes, kEncodeA, limit) && valid_affine(layer.attributes, kDecodeA, bits == 16 ? limit / 2 : limit)
-             ? nullptr
-             : "the latent's constants are out of range";
+  const int32_t half = 1 << 14;
+  const bool valid = in.bits == 32 ? valid_wide(layer.attributes)
+                                   : valid_affine(layer.attributes, kEncodeA, INT16_MIN, INT16_MAX) &&
+                                         valid_affine(layer.attributes, kDecodeA, bits == 16 ? -half : INT16_MIN,
+                                                      bits == 16 ? half : INT16_MAX);
+  return valid ? nullptr : "the latent's constants are out of range";
 }
 
 size_t latent_bytes(const Program& program) {
@@ -56,16 +100,21 @@ void latent_encode(const Program& program, const void* values, uint8_t* codes) {
   const TensorRecord& tensor = program.latent_tensor();
   const int bits = layer.attributes[kBits];
   const int32_t* threshold = program.array<int32_t>(layer, kThreshold);
-  const int32_t top = (int32_t{1} << bits) - 1;
+  const int64_t top = (int64_t{1} << bits) - 1;
   std::memset(codes, 0, latent_bytes(program));
+  if (tensor.bits == 1) {
+    const uint64_t* words = static_cast<const uint64_t*>(values);
+    for_each_bit(tensor, [&](int32_t i, int32_t word, int bit) { write_bits(codes, static_cast<size_t>(i), 1, (words[word] >> bit) & 1); });
+    return;
+  }
   with_activation_type(tensor.bits, [&](auto type) {
     const auto* x = static_cast<const decltype(type)*>(values);
     for (int32_t i = 0; i < tensor.elements(); ++i) {
-      int32_t code;
+      int64_t code;
       if (bits == 1) {
         code = x[i] >= threshold[i % tensor.channels];
       } else {
-        code = apply(layer.attributes, kEncodeA, x[i]);
+        code = code_of(layer.attributes, x[i]);
         code = code < 0 ? 0 : code > top ? top : code;
       }
       write_bits(codes, static_cast<size_t>(i) * static_cast<size_t>(bits), bits, static_cast<uint32_t>(code));
@@ -77,15 +126,21 @@ void latent_decode(const Program& program, const uint8_t* codes, void* values) {
   const LayerRecord& layer = latent_record(program);
   const TensorRecord& tensor = program.latent_tensor();
   const int bits = layer.attributes[kBits];
-  const int16_t* low = program.array<int16_t>(layer, kLow);
-  const int16_t* high = program.array<int16_t>(layer, kHigh);
+  if (tensor.bits == 1) {
+    std::memset(values, 0, activation_bytes(tensor, 1));
+    uint64_t* words = static_cast<uint64_t*>(values);
+    for_each_bit(tensor, [&](int32_t i, int32_t word, int bit) { words[word] |= uint64_t{read_bits(codes, static_cast<size_t>(i), 1)} << bit; });
+    return;
+  }
   with_activation_type(tensor.bits, [&](auto type) {
     using T = decltype(type);
+    const auto* low = program.array<Level<T>>(layer, kLow);
+    const auto* high = program.array<Level<T>>(layer, kHigh);
     T* y = static_cast<T*>(values);
     for (int32_t i = 0; i < tensor.elements(); ++i) {
       const int32_t code = static_cast<int32_t>(read_bits(codes, static_cast<size_t>(i) * static_cast<size_t>(bits), bits));
       const int32_t c = i % tensor.channels;
-      const int32_t q = bits == 1 ? (code != 0 ? high[c] : low[c]) : apply(layer.attributes, kDecodeA, code);
+      const int64_t q = bits == 1 ? (code != 0 ? high[c] : low[c]) : value_of<T>(layer.attributes, code);
       y[i] = static_cast<T>(saturate(q, tensor.bits));
     }
   });

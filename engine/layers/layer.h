@@ -79,13 +79,13 @@ bool valid_scale(Scale value);
 // Bytes of one activation tensor for a batch.
 size_t activation_bytes(const TensorRecord& tensor, int32_t batch);
 
-// Calls f with a value of the element type of an 8 or 16-bit tensor.
+// Calls f with a value of the element type of an 8, 16 or 32-bit tensor.
 template <typename F>
 void with_activation_type(int32_t bits, F&& f) {
-  if (bits == 8) {
-    f(int8_t{});
-  } else {
-    f(int16_t{});
+  switch (bits) {
+    case 8: f(int8_t{}); break;
+    case 16: f(int16_t{}); break;
+    default: f(int32_t{});
   }
 }
 
@@ -99,6 +99,17 @@ void with_gradient_type(int q_b, F&& f) {
   }
 }
 
+// A gradient times an activation without its zero point. 32-bit activations leave kProductShift bits behind, so that 2^17 products of
+// 32 by 32 bits fit int64; the exponent of a sum of products grows by product_shift() of the tensor's bits.
+constexpr int kProductShift = 16;
+constexpr int product_shift(int32_t bits) { return bits == 32 ? kProductShift : 0; }
+
+template <typename T>
+int64_t gradient_product(int64_t gradient, T value, int32_t zero_point) {
+  if constexpr (sizeof(T) == sizeof(int32_t)) return rounding_shift(gradient * value, kProductShift);
+  return gradient * (value - zero_point);
+}
+
 // Bytes of one accumulator of q_b-bit gradients.
 inline size_t accumulator_bytes(int q_b) { return q_b == 32 ? sizeof(int64_t) : sizeof(int32_t); }
 
@@ -110,7 +121,8 @@ void write_gradient(Gradient& gradient, Sum* sums, size_t count, int32_t exponen
 // P <- P - lr * D for element i of a parameter; `step` is learning rate / batch times the layer's own factor, without exponents.
 inline void update_parameter(Parameter& p, int32_t i, int64_t sum, Scale step, int32_t exponent) {
   const Scale by = shifted(step, exponent - p.range_exponent + p.width - 1);
-  p.set(i, saturate_symmetric(static_cast<int64_t>(p.get(i)) - scale(sum, by), p.width));
+  const int64_t moved = p.rounding.stochastic ? scale_randomly(sum, by, rounding_draw(p.rounding, i)) : scale(sum, by);
+  p.set(i, saturate_symmetric(p.get(i) - moved, p.width));
 }
 
 inline Scale step_of(const Context& context, const Parameter& p) { return context.step[static_cast<int>(p.kind)]; }

@@ -1,5 +1,7 @@
 // Average, max and global average pools. Gradients of means are multiplied by a 15-bit mantissa of 1 / count, below 2^30 for q_b <= 16;
 // a max pool adds at most one gradient a tap, 255^2 of them, below 2^31.
+#include <type_traits>
+
 #include "layers.h"
 #include "window.h"
 
@@ -74,7 +76,7 @@ void average_pool_forward(const Context& context) {
       const int32_t place = p % out.pixels();
       const auto* corner = image + (place / out.width * in.width + place % out.width) * window.stride * in.channels;
       for (int32_t c = 0; c < out.channels; ++c) {
-        int32_t sum = 0;  // 255^2 values of 17 bits at most
+        std::conditional_t<sizeof(type) == sizeof(int32_t), int64_t, int32_t> sum = 0;  // 255^2 values
         for (int32_t i = 0; i < window.kernel_height; ++i) {
           for (int32_t j = 0; j < window.kernel_width; ++j) sum += corner[(i * in.width + j) * in.channels + c];
         }
@@ -114,7 +116,7 @@ void max_pool_forward(const Context& context) {
       const auto* image = x + static_cast<size_t>(p / out.pixels()) * static_cast<size_t>(in.elements());
       const int32_t place = p % out.pixels();
       for (int32_t c = 0; c < out.channels; ++c) {
-        int32_t best = INT32_MIN;
+        int64_t best = INT64_MIN;
         int32_t best_tap = 0;
         for_each_tap(window, in, place / out.width, place % out.width, [&](int32_t tap, int32_t pixel) {
           if (pixel == kAbsent || image[pixel * in.channels + c] <= best) return;

@@ -39,7 +39,7 @@ const char* sign_check(const Program& program, const LayerRecord& layer) {
   const TensorRecord& in = program.tensor(layer.inputs[0]);
   const TensorRecord& out = program.tensor(layer.output);
   if (in.bits == 1 || out.bits != 1 || in.pixels() != out.pixels() || in.channels != out.channels) {
-    return "a sign must turn 8 or 16-bit values into bits of the same shape";
+    return "a sign must turn values of 8 bits or more into bits of the same shape";
   }
   if (layer.attributes[kEstimator] < 0 || layer.attributes[kEstimator] >= kEstimators || layer.attributes[kClip] < 0 ||
       !valid_scale(layer.scale_attribute(kInputScale))) {

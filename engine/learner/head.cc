@@ -73,7 +73,7 @@ size_t Head::scratch_bytes(const Program& program, int32_t classes, int32_t batc
 }
 
 Parameter Head::rows(void* values) const {
-  return {ParameterKind::kHead, classes_ * features_, program_.head().range_exponent, widths_.non_binary, values, true};
+  return {ParameterKind::kHead, classes_ * features_, program_.head().range_exponent, widths_.non_binary, values, true, {}};
 }
 
 void Head::copy_row(int32_t label, const void* from, void* to) const {
@@ -122,21 +122,21 @@ void Head::end_experience(const uint32_t* counts) {
 void Head::logits(const void* features, int32_t batch, bool temporary, int32_t* out) const {
   const TensorRecord& tensor = program_.feature_tensor();
   const Parameter w = rows(temporary ? tw_ : cw_);
-  const Scale to_logit = shifted(program_.head().logit, -(widths_.non_binary - 1));
+  const Scale to_logit = shifted(program_.head().logit, product_shift(tensor.bits) - (widths_.non_binary - 1));
   with_activation_type(tensor.bits, [&](auto type) {
     const auto* x = static_cast<const decltype(type)*>(features);
     for (int32_t b = 0; b < batch; ++b, x += features_) {
       for (int32_t j = 0; j < classes_; ++j) {
         int64_t sum = 0;
-        for (int32_t k = 0; k < features_; ++k) sum += int64_t{x[k] - tensor.zero_point} * w.get(j * features_ + k);
+        for (int32_t k = 0; k < features_; ++k) sum += gradient_product(w.get(j * features_ + k), x[k], tensor.zero_point);
         *out++ = scale(sum, to_logit);
       }
     }
   });
 }
 
-int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch, Scale step, Gradient& feature_gradient,
-                    void* scratch) {
+int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch, Scale step, Rounding rounding,
+                    Gradient& feature_gradient, void* scratch) {
   Region region{static_cast<uint8_t*>(scratch)};
   const TensorRecord& tensor = program_.feature_tensor();
   const size_t count = static_cast<size_t>(batch) * static_cast<size_t>(classes_);
@@ -154,6 +154,7 @@ int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch,
   write_gradient(loss, room.gradient, count, -kProbabilityBits, widths_.non_binary);
 
   Parameter w = rows(tw_);
+  w.rounding = rounding_of_parameter(rounding, program_.parameter_count());  // the head's comes after those of the layers
   feature_gradient.present = false;
   with_gradient_type(widths_.non_binary, [&](auto element, auto) {
     const auto* g = static_cast<const decltype(element)*>(loss.values);
@@ -178,9 +179,9 @@ int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch,
         for (int32_t b = 0; b < batch; ++b) {
           const int64_t gradient = g[b * classes_ + j];
           const auto* row = x + static_cast<size_t>(b) * static_cast<size_t>(features_);
-          for (int32_t k = 0; k < features_; ++k) sums[k] += gradient * (row[k] - tensor.zero_point);
+          for (int32_t k = 0; k < features_; ++k) sums[k] += gradient_product(gradient, row[k], tensor.zero_point);
         }
-        for (int32_t k = 0; k < features_; ++k) update_parameter(w, j * features_ + k, sums[k], by, loss.exponent);
+        for (int32_t k = 0; k < features_; ++k) update_parameter(w, j * features_ + k, sums[k], by, loss.exponent + product_shift(tensor.bits));
       }
     });
   });

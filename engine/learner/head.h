@@ -36,8 +36,8 @@ class Head {
 
   // One step of the temporary weights on a batch: cross entropy over all rows. Writes the gradient of the features where
   // somebody needs it. Returns how many of the batch the logits, before the step, got right.
-  int32_t train(const void* features, const uint16_t* labels, int32_t batch, Scale step, Gradient& feature_gradient,
-                void* scratch);
+  int32_t train(const void* features, const uint16_t* labels, int32_t batch, Scale step, Rounding rounding,
+                Gradient& feature_gradient, void* scratch);
 
   bool known(int32_t label) const { return past_[label] != 0; }
   uint32_t past(int32_t label) const { return past_[label]; }

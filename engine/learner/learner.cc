@@ -158,14 +158,15 @@ Learner::Step Learner::train_step() {
   for (int kind = 0; kind < kParameterKinds; ++kind) {
     step[kind] = options_.learning_rates[kind] * reciprocal(static_cast<uint32_t>(batch));
   }
+  const Rounding rounding = options_.stochastic_rounding ? Rounding{true, state_->random.next()} : Rounding{};
   const bool body = network_.learns();
   network_.forward_learnable(batch, body);
   const int32_t features = program_.layer(program_.layer_count() - 1).output;
   Gradient unused;
   Gradient& feature_gradient = body ? network_.gradient(features) : unused;
   const int32_t right = head_.train(network_.activation(features), batch_labels_, batch,
-                                    step[static_cast<int>(ParameterKind::kHead)], feature_gradient, network_.head_memory());
-  if (body) network_.backward(batch, step);
+                                    step[static_cast<int>(ParameterKind::kHead)], rounding, feature_gradient, network_.head_memory());
+  if (body) network_.backward(batch, step, rounding);
   return {right, batch};
 }
 

@@ -26,6 +26,7 @@ struct LearnerOptions {
   bool train_body;              // the learnable part learns too, not the head alone
   bool count_replayed;          // CWR*: replayed patterns count as patterns of the experience
   int32_t threads;              // that may work at once, 1 .. 256; no result depends on it
+  bool stochastic_rounding;     // of the updates, by draws of the seed; else to nearest
   uint64_t seed;
   Scale learning_rates[kParameterKinds];
 };

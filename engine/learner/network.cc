@@ -3,7 +3,6 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "../kernels/sign_gemm/sign_gemm.h"
 #include "../layers/binary_convolution.h"
 
 namespace everbit {
@@ -27,9 +26,24 @@ struct Blocks {
         head(backward_scratch + program.layer_count()) {}
 };
 
-constexpr int64_t kMaxPlaces = int64_t{1} << 16;
 constexpr int64_t kMaxBatchElements = int64_t{1} << 30;
-static_assert(kMaxPlaces <= kSignGemmMaxLength, "the weights' gradient of a binary convolution sums over all places");
+
+// The largest |q - Z| of a tensor, as it enters products with gradients (gradient_product() in layer.h), at least 2^15: other factors
+// of gradients have 15 bits and a sign.
+int64_t factor_of(const TensorRecord& tensor) {
+  const int64_t least = int64_t{1} << 15;
+  if (tensor.bits == 1 || tensor.bits == 32) return least;
+  const int64_t half = int64_t{1} << (tensor.bits - 1);
+  const int64_t size = tensor.zero_point < 0 ? half - tensor.zero_point : half + tensor.zero_point;
+  return size > least ? size : least;
+}
+
+// Places of a mini-batch over which a layer that reads `tensor` sums gradients times its values exactly in int64.
+int64_t most_places(const TensorRecord& tensor, int q_b) {
+  return q_b == 32 ? (int64_t{1} << 32) / factor_of(tensor) : kMaxBatchElements;
+}
+
+constexpr const char* kTooManyPlaces = "the mini-batch is too large for exact sums of 32-bit gradients: lower it, or cut later";
 
 bool one_of(int value, std::initializer_list<int> allowed) {
   for (const int a : allowed) {
@@ -41,16 +55,23 @@ bool one_of(int value, std::initializer_list<int> allowed) {
 }  // namespace
 
 const char* Network::check(const Program& program, Widths widths, int64_t batch) {
-  if (!one_of(widths.binary, {1, 4, 8, 16})) return "binary layers' weights must have 1, 4, 8 or 16 bits";
+  if (!one_of(widths.binary, {1, 4, 8, 16, 32})) return "binary layers' weights must have 1, 4, 8, 16 or 32 bits";
   if (!one_of(widths.non_binary, {8, 16, 32})) return "gradients and other weights must have 8, 16 or 32 bits";
-  if (program.latent_tensor().bits > widths.non_binary) return "gradients must have at least as many bits as the activations";
+  // The sums of a convolution have 16 bits at any q_f.
+  const Operation last = program.layer(program.layer_count() - 1).operation;
+  const bool sums = last == Operation::kConvolution || last == Operation::kBinaryConvolution;
+  if (!sums && program.feature_tensor().bits > widths.non_binary) return "gradients must have at least as many bits as the activations";
   if (batch < 1) return "a mini-batch needs at least one pattern";
-  // Sums over the places of a mini-batch are exact to 65536 terms in every layer: sign_gemm.h allows 65538, 32-bit gradients times
-  // 16-bit differences (convolution.cc) 65537.
+  if (batch > most_places(program.feature_tensor(), widths.non_binary)) return kTooManyPlaces;
   for (int32_t i = program.latent_layer(); i < program.layer_count(); ++i) {
-    const TensorRecord& tensor = program.tensor(program.layer(i).output);
-    if (batch > kMaxPlaces / tensor.pixels()) return "the mini-batch is too large for exact sums: lower it, or cut later";
+    const LayerRecord& layer = program.layer(i);
+    const TensorRecord& tensor = program.tensor(layer.output);
     if (batch > kMaxBatchElements / tensor.elements()) return "the mini-batch is too large";
+    for (const int32_t parameter : layer.parameters) {
+      if (parameter != kAbsent && batch > most_places(program.tensor(layer.inputs[0]), widths.non_binary) / tensor.pixels()) {
+        return kTooManyPlaces;
+      }
+    }
   }
   return nullptr;
 }
@@ -110,7 +131,7 @@ size_t Network::plan(const Program& program, Widths widths, int32_t batch, int t
       const bool stored = learnable && (binary ? trainable(i) : true);
       uint8_t* values = stored ? persistent.take<uint8_t>(stored_bytes(count, width)) : nullptr;
       if (parameters_ == nullptr) continue;
-      parameters_[index] = {record.kind, count, binary ? 0 : record.range_exponent, width, values, stored};
+      parameters_[index] = {record.kind, count, binary ? 0 : record.range_exponent, width, values, stored, {}};
     }
   }
   plan_blocks(head_bytes, keep_all, blocks);
@@ -230,7 +251,8 @@ void Network::forward_learnable(int32_t batch, bool training) const {
   }
 }
 
-void Network::backward(int32_t batch, const Scale* step) const {
+void Network::backward(int32_t batch, const Scale* step, Rounding rounding) const {
+  for (int32_t i = 0; i < program_.parameter_count(); ++i) parameters_[i].rounding = rounding_of_parameter(rounding, i);
   const int32_t features = program_.layer(program_.layer_count() - 1).output;
   for (int32_t i = 0; i < program_.tensor_count(); ++i) {
     if (i != features) gradients_[i].present = false;

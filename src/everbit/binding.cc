@@ -31,6 +31,7 @@ class Learner {
     o.train_body = nb::cast<bool>(options["train_body"]);
     o.count_replayed = nb::cast<bool>(options["count_replayed"]);
     o.threads = threads(options);
+    o.stochastic_rounding = nb::cast<bool>(options["stochastic_rounding"]);
     o.seed = nb::cast<uint64_t>(options["seed"]);
     learning_rates(options, o.learning_rates);
     workspace_ = allocate(everbit::Learner::workspace_bytes(image_.program));

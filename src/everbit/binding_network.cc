@@ -1,6 +1,10 @@
 // The part of the bridge that tests use: a network whose every tensor, gradient and parameter can be read.
 #include "binding.h"
 
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
 using namespace nb::literals;
 
 namespace everbit_python {
@@ -77,7 +81,8 @@ class Network {
   }
 
   // Head and body: one training step on the batch that forward() saw.
-  int32_t train(const Labels& labels) {
+  // rounding_key: of stochastic rounding in this step; none: to nearest.
+  int32_t train(const Labels& labels, std::optional<uint64_t> rounding_key) {
     if (labels.shape(0) != static_cast<size_t>(batch_)) throw std::invalid_argument("one label a pattern of the batch is needed");
     for (size_t i = 0; i < labels.shape(0); ++i) {
       if (labels.data()[i] < 0 || labels.data()[i] >= classes_) {
@@ -89,9 +94,9 @@ class Network {
     for (int k = 0; k < everbit::kParameterKinds; ++k) step[k] = rates_[k] * everbit::reciprocal(static_cast<uint32_t>(batch_));
     const int32_t features = feature_tensor();
     const int32_t right = head_.train(network_.activation(features), batch_labels.data(), batch_,
-                                      step[static_cast<int>(everbit::ParameterKind::kHead)], network_.gradient(features),
-                                      network_.head_memory());
-    network_.backward(batch_, step);
+                                      step[static_cast<int>(everbit::ParameterKind::kHead)], rounding_of(rounding_key),
+                                      network_.gradient(features), network_.head_memory());
+    network_.backward(batch_, step, rounding_of(rounding_key));
     return right;
   }
 
@@ -111,7 +116,7 @@ class Network {
     target.present = true;
     everbit::Scale step[everbit::kParameterKinds];
     for (int k = 0; k < everbit::kParameterKinds; ++k) step[k] = rates_[k] * everbit::reciprocal(static_cast<uint32_t>(batch_));
-    network_.backward(batch_, step);
+    network_.backward(batch_, step, everbit::Rounding{});
   }
 
   nb::object logits(bool temporary) {
@@ -158,10 +163,12 @@ class Network {
   nb::object head(bool temporary) const {
     const int32_t count = classes_ * image_.program.feature_tensor().elements();
     void* rows = const_cast<void*>(temporary ? head_.temporary() : head_.consolidated());
-    return values_of({everbit::ParameterKind::kHead, count, 0, network_.widths().non_binary, rows, true});
+    return values_of({everbit::ParameterKind::kHead, count, 0, network_.widths().non_binary, rows, true, {}});
   }
 
  private:
+  static everbit::Rounding rounding_of(std::optional<uint64_t> key) { return {key.has_value(), key.value_or(0)}; }
+
   void require_tensor(int32_t index) const {
     if (index < 0 || index >= image_.program.tensor_count()) throw nb::index_error("there is no such tensor");
   }
@@ -201,7 +208,7 @@ void bind_network(nb::module_& m) {
       .def("forward", &Network::forward, "codes"_a)
       .def("begin_experience", &Network::begin_experience, "kept"_a)
       .def("end_experience", &Network::end_experience, "counts"_a)
-      .def("train", &Network::train, "labels"_a)
+      .def("train", &Network::train, "labels"_a, "rounding_key"_a = nb::none())
       .def("backward", &Network::backward, "gradient"_a, "exponent"_a)
       .def("logits", &Network::logits, "temporary"_a)
       .def("activation", &Network::activation, "tensor"_a, "batch"_a)

@@ -19,7 +19,7 @@ from reference.random_program import SINGLE_LAYERS, random_images, random_progra
 
 CLASSES = 5
 BATCH = 6
-WIDTHS = [(1, 8), (1, 16), (4, 16), (8, 8), (8, 16), (16, 16), (16, 32), (4, 8), (8, 32)]
+WIDTHS = [(1, 8), (1, 16), (4, 16), (8, 8), (8, 16), (16, 16), (16, 32), (4, 8), (8, 32), (32, 16), (32, 32), (32, 8)]
 RATES = {
     "head": Scale(1 << 30, -1),
     "binary": Scale(1 << 30, 2),
@@ -27,6 +27,11 @@ RATES = {
     "bias": Scale(1 << 30, -2),
 }
 RATES["weight"] = Scale(1717986918, -5)
+
+
+def drawn_q_f(rng: np.random.Generator, q_nonbin: int) -> int:
+    """Any width that gradients of q_nonbin bits allow, the widest most often."""
+    return int(rng.choice({8: [8], 16: [8, 16], 32: [8, 16, 32, 32]}[q_nonbin]))
 
 
 def build(program: Program, q_bin: int, q_nonbin: int) -> engine.Network:
@@ -83,14 +88,14 @@ def check_program(program: Program, q_bin: int, q_nonbin: int, rng: np.random.Ge
     every_row = np.ones(CLASSES, bool)
     native.begin_experience(kept)
     reference.begin_experience(kept)
-    for _ in range(2):
+    for rounding_key in (None, int(rng.integers(2**63))):  # to nearest, then stochastic
         labels = rng.choice(kept, BATCH).astype(np.int32)
         native.forward(stored)
-        reference.train_step(codes, labels, every_row, RATES)
+        reference.train_step(codes, labels, every_row, RATES, rounding_key=rounding_key)
         for index, expected in reference.activations.items():
             found = read_tensor(program, index, native.activation(index, BATCH), BATCH)
             np.testing.assert_array_equal(found, expected.reshape(found.shape), err_msg=f"tensor {index}")
-        native.train(labels)
+        native.train(labels, rounding_key)
         for index in reference.gradients:
             found = native.gradient(index)
             if found is None:
@@ -116,16 +121,16 @@ def check_program(program: Program, q_bin: int, q_nonbin: int, rng: np.random.Ge
 def test_every_layer(kind: str, extreme: bool, isa: str) -> None:
     for seed, (q_bin, q_nonbin) in enumerate(WIDTHS):
         rng = np.random.default_rng([seed, extreme])
-        program = single_layer_program(kind, rng, q_f=8 if q_nonbin == 8 else None, extreme=extreme)
+        program = single_layer_program(kind, rng, q_f=drawn_q_f(rng, q_nonbin), extreme=extreme)
         check_program(program, q_bin, q_nonbin, rng)
 
 
-@pytest.mark.parametrize("latent_bits", [1, 2, 4, 8])
+@pytest.mark.parametrize("latent_bits", [1, 2, 4, 7, 8, 16])
 @pytest.mark.parametrize("extreme", [False, True], ids=["ordinary", "extreme"])
 def test_whole_networks(latent_bits: int, extreme: bool, isa: str) -> None:
     for seed, (q_bin, q_nonbin) in enumerate(WIDTHS):
         rng = np.random.default_rng([seed, latent_bits])
-        program = random_program(rng, q_f=8 if q_nonbin == 8 else None, latent_bits=latent_bits, extreme=extreme)
+        program = random_program(rng, q_f=drawn_q_f(rng, q_nonbin), latent_bits=latent_bits, extreme=extreme)
         check_program(program, q_bin, q_nonbin, rng)
 
 

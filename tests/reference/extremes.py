@@ -43,6 +43,21 @@ _ATTRIBUTES: dict[str, tuple[int, ...]] = {
 """Ends of each array and attribute; those named *_mantissa take MANTISSAS, those named *_exponent move by up to 6."""
 
 
+_WIDE_ARRAYS = {"A": INT32_ENDS, "B": (-(2**61), 2**61), "s": (0, 1, 32, 60, 61)}
+_WIDE_ATTRIBUTES: dict[str, tuple[int, ...]] = {
+    "A0": (-(2**30) + 1, 2**30 - 1),
+    "A1": (-(2**30) + 1, 2**30 - 1),
+    "s": (0, 1, 31, 61),
+    "encode_A": (-(2**30) + 1, 2**30 - 1),
+    "encode_B": INT32_ENDS,
+    "encode_s": (0, 61),
+    "decode_A": INT32_ENDS,
+    "decode_B": INT32_ENDS,
+    "decode_s": (0, 61),
+}
+"""The same for the layers that have wider constants where a tensor has 32 bits."""
+
+
 class _Extremes:
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -52,7 +67,9 @@ class _Extremes:
         drawn = self.rng.choice(np.array(ends, np.int64), array.shape)
         return np.where(self.rng.random(array.shape) < CHANNEL_SHARE, drawn, array.astype(np.int64)).astype(array.dtype)
 
-    def array(self, name: str, array: NDArray[np.generic], source: Tensor | None) -> NDArray[np.generic]:
+    def array(
+        self, name: str, array: NDArray[np.generic], source: Tensor | None, wide: bool
+    ) -> NDArray[np.generic]:
         if name == "bits":
             return array
         if name == "multiplier_exponent":
@@ -61,16 +78,17 @@ class _Extremes:
             assert source is not None
             half = 2 ** (source.bits - 1)
             return self.values(array, (-half, half - 1))
-        return self.values(array, _ARRAYS[name])
+        return self.values(array, _WIDE_ARRAYS[name] if wide else _ARRAYS[name])
 
-    def attribute(self, name: str, value: int) -> int:
+    def attribute(self, name: str, value: int, wide: bool) -> int:
         if self.rng.random() >= TENSOR_SHARE or (name.endswith("_mantissa") and value == 0):
             return value
         if name.endswith("_mantissa"):
             return int(self.rng.choice(MANTISSAS))
         if name.endswith("_exponent"):
             return value + int(self.rng.integers(-6, 7))
-        return int(self.rng.choice(_ATTRIBUTES[name])) if name in _ATTRIBUTES else value
+        ends = _WIDE_ATTRIBUTES if wide else _ATTRIBUTES
+        return int(self.rng.choice(ends[name])) if name in ends else value
 
     def parameter(self, parameter: Parameter, kind: str) -> Parameter:
         ends = (1, 2**31 - 1) if kind == "binary_convolution" else INT32_ENDS
@@ -79,8 +97,10 @@ class _Extremes:
 
     def layer(self, layer: Layer, tensors: tuple[Tensor, ...]) -> Layer:
         source = tensors[layer.inputs[0]] if layer.inputs else None
-        attributes = {name: self.attribute(name, value) for name, value in layer.attributes.items()}
-        arrays = {name: self.array(name, array, source) for name, array in layer.arrays.items()}
+        bits = [tensors[index].bits for index in (*layer.inputs, layer.output)]
+        wide = 32 in bits and layer.kind in ("affine", "add", "latent")
+        attributes = {name: self.attribute(name, value, wide) for name, value in layer.attributes.items()}
+        arrays = {name: self.array(name, array, source, wide) for name, array in layer.arrays.items()}
         parameters = {name: self.parameter(value, layer.kind) for name, value in layer.parameters.items()}
         return replace(layer, attributes=attributes, arrays=arrays, parameters=parameters)
 

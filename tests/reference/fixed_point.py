@@ -98,6 +98,38 @@ def scale(values: ArrayLike, by: Scale) -> Integers:
     return np.where(k >= 0, left, right)
 
 
+def scale_randomly(values: ArrayLike, by: Scale, draws: Integers) -> Integers:
+    """`scale` by one Scale, its last rounding by a 32-bit draw for each value: away from 0 where the draw says so."""
+    v, e = int64(values), int(by.exponent)
+    n = np.maximum(magnitude_bits(v) - 31, -max(e, 0))
+    w = np.where(n <= 0, v << np.clip(-n, 0, 31), sat(rshift(v, np.maximum(n, 0)), 32))
+    product = w * int(by.mantissa)
+    results = []
+    for p, drop, draw in zip(
+        product.ravel().tolist(), (31 - e - n).ravel().tolist(), draws.ravel().tolist(), strict=True
+    ):
+        if drop <= 0:
+            size = abs(p) << min(-drop, 64)
+        else:
+            kept = abs(p) >> max(0, drop - 62)
+            t = min(drop, 62)
+            size = (kept + (draw << (t - 32) if t >= 32 else draw >> (32 - t))) >> t
+        results.append(max(-(2**31), min(INT32_MAX, size if p >= 0 else -size)))
+    return int64(results).reshape(v.shape)
+
+
+def mix64(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's output function on an array."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def draws_at(key: int, indices: ArrayLike) -> NDArray[np.uint64]:
+    """The draws of the generator that starts at `key`, by their numbers."""
+    return mix64(np.uint64(key) + np.asarray(indices).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
 def multiply(first: Scale, second: Scale) -> Scale:
     """The product of two single Scales."""
     mantissa = int(srdhm(first.mantissa, second.mantissa))
@@ -121,6 +153,24 @@ def affine(q: ArrayLike, A: ArrayLike, B: ArrayLike, s: ArrayLike) -> Integers:
     total = int64(q) * int64(A) + int64(B)
     assert (total == sat(total, 32)).all(), "an affine sum left int32"
     return rshift(total, s)
+
+
+def wide_affine(q: ArrayLike, A: ArrayLike, B: ArrayLike, s: ArrayLike) -> Integers:
+    """The same where a tensor has 32 bits: the sum fits int64."""
+    assert (np.abs(int64(q).astype(float) * int64(A) + int64(B)) < 2.0**63).all(), "an affine sum left int64"
+    return rshift(int64(q) * int64(A) + int64(B), s)
+
+
+def product_shift(bits: int) -> int:
+    """Bits that a product of 32-bit factors leaves behind before it is summed."""
+    return 16 if bits == 32 else 0
+
+
+def product_sum(factors: Integers, raw: Integers, bits: int) -> Integers:
+    """factors [N, M], raw [N, K], which are q - Z of a tensor of `bits` bits -> sums of their products, [M, K]."""
+    if bits < 32:
+        return int64(factors.T @ raw)
+    return int64(rshift(factors[:, :, None] * raw[:, None, :], product_shift(bits)).sum(axis=0))
 
 
 def quantize(accumulated: Integers, exponent: int, bits: int) -> Gradient:

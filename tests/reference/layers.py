@@ -19,12 +19,14 @@ from reference.fixed_point import (
     Scale,
     affine,
     int64,
+    product_shift,
     rdiv,
     reciprocal,
     rshift,
     sat,
     scale,
     shift_by,
+    wide_affine,
 )
 from reference.parameters import ParameterState, ParameterSum
 from reference.windows import Window, correlate, correlate_input_gradient, correlate_weight_gradient
@@ -53,6 +55,11 @@ class Step:
         a = self.layer.attributes
         height, width = a.get("kernel_height", a.get("kernel", 0)), a.get("kernel_width", a.get("kernel", 0))
         return Window(height, width, a.get("stride", height), a.get("padding", 0))
+
+    @property
+    def wide(self) -> bool:
+        """Whether one of its tensors has 32 bits."""
+        return 32 in (self.target.bits, *(source.bits for source in self.sources))
 
     def raw(self, q: Integers) -> Integers:
         """q minus the zero point of the first input."""
@@ -90,9 +97,11 @@ def convolution(step: Step, q: Integers) -> Integers:
 def convolution_backward(step: Step, inputs: list[Integers], gradient: Gradient) -> BackwardResult:
     weight, (g, e) = step.state["weight"], gradient
     acc = correlate_input_gradient(g, weight.p8, step.window, *inputs[0].shape[1:3])
-    total = correlate_weight_gradient(g, step.window.pad(step.raw(inputs[0]), 0), step.window)
+    bits = step.sources[0].bits
+    total = correlate_weight_gradient(g, step.window.pad(step.raw(inputs[0]), 0), step.window, bits)
     factor = step.attribute_scale("input")
-    return [Gradient(acc, e + weight.range_exponent - 7)], {"weight": ParameterSum(total, e, factor)}
+    sums = {"weight": ParameterSum(total, e + product_shift(bits), factor)}
+    return [Gradient(acc, e + weight.range_exponent - 7)], sums
 
 
 def binary_convolution(step: Step, signs: Integers) -> Integers:
@@ -111,7 +120,8 @@ def binary_convolution_backward(step: Step, inputs: list[Integers], gradient: Gr
 
 
 def folded_affine(step: Step, q: Integers) -> Integers:
-    return step.target.zero_point + affine(q, step.array("A"), step.array("B"), step.array("s"))
+    rule = wide_affine if step.wide else affine
+    return step.target.zero_point + rule(q, step.array("A"), step.array("B"), step.array("s"))
 
 
 def normalized(step: Step, q: Integers) -> Integers:
@@ -177,6 +187,10 @@ def sign_backward(step: Step, inputs: list[Integers], gradient: Gradient) -> Bac
 
 def add(step: Step, first: Integers, second: Integers) -> Integers:
     a = step.layer.attributes
+    if step.wide:
+        assert a["B"] == 0
+        z0, z1 = (source.zero_point for source in step.sources)
+        return step.target.zero_point + rshift((first - z0) * a["A0"] + (second - z1) * a["A1"], a["s"])
     total = first * a["A0"] + second * a["A1"] + a["B"]
     assert (total == sat(total, 32)).all(), "the sum of an add left int32"
     return step.target.zero_point + rshift(total, a["s"])
@@ -262,14 +276,22 @@ def global_average_pool_backward(step: Step, inputs: list[Integers], gradient: G
 def encode_latent(step: Step, q: Integers) -> Integers:
     """Codes in [0, 2^L - 1] of the tensor at the cut."""
     a = step.layer.attributes
+    if step.target.bits == 1:
+        return int64(q > 0)
     if a["bits"] == 1:
         return int64(q >= step.array("threshold"))
+    if step.wide:
+        return np.clip(rshift((q - a["encode_B"]) * a["encode_A"], a["encode_s"]), 0, 2 ** a["bits"] - 1)
     return np.clip(affine(q, a["encode_A"], a["encode_B"], a["encode_s"]), 0, 2 ** a["bits"] - 1)
 
 
 def decode_latent(step: Step, codes: Integers) -> Integers:
     """The tensor that the learnable part sees."""
     a = step.layer.attributes
+    if step.target.bits == 1:
+        return 2 * codes - 1
+    if step.wide and a["bits"] > 1:
+        return sat(a["decode_B"] + rshift(codes * a["decode_A"], a["decode_s"]), 32)
     if a["bits"] == 1:
         return sat(np.where(codes == 1, step.array("high"), step.array("low")), step.target.bits)
     return sat(affine(codes, a["decode_A"], a["decode_B"], a["decode_s"]), step.target.bits)

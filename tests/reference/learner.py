@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everbit.compile.program import Program
+from reference import fixed_point
 from reference.fixed_point import Integers, Scale
 from reference.network import ReferenceNetwork
 
@@ -23,10 +24,8 @@ WORD = 2**64 - 1
 
 
 def mix64(z: int) -> int:
-    """SplitMix64's output function."""
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & WORD
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & WORD
-    return z ^ (z >> 31)
+    """SplitMix64's output function on one number."""
+    return int(fixed_point.mix64(np.array([z], np.uint64))[0])
 
 
 @dataclass
@@ -73,6 +72,7 @@ class ReferenceOptions:
     batch_replayed: int = 64
     train_body: bool = True
     count_replayed: bool = True
+    stochastic: bool = False
     seed: int = 0
 
 
@@ -165,8 +165,9 @@ class ReferenceLearner:
                     batch.append((self.memory.patterns[slot], self.memory.labels[slot]))
                     replay_place += 1
                 codes = self.network.unpack_codes(np.array([pattern for pattern, _ in batch]))
+                rounding_key = self.random.next() if options.stochastic else None
                 targets = np.array([label for _, label in batch])
-                self.network.train_step(codes, targets, everyone, self.rates, options.train_body)
+                self.network.train_step(codes, targets, everyone, self.rates, options.train_body, rounding_key)
         counts = new_counts + old_counts if options.count_replayed else new_counts
         self.network.consolidate(dict(enumerate(counts.tolist())))
         for pattern, label in zip(stored, labels, strict=True):

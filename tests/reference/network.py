@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from everbit.compile.operations import OPERATIONS
 from everbit.compile.program import Program
 from reference.fixed_point import (
     Gradient,
@@ -23,8 +24,11 @@ from reference.fixed_point import (
     Scale,
     consolidation_factor,
     cross_entropy_gradient,
+    draws_at,
     int64,
     meet,
+    product_shift,
+    product_sum,
     quantize,
     rdiv,
     rshift,
@@ -34,6 +38,13 @@ from reference.fixed_point import (
 )
 from reference.layers import BACKWARD, Step, decode_latent, encode_latent, forward
 from reference.parameters import ParameterState, ParameterSum, layer_state
+
+HEAD = (-1, "head")  # where a layer and the name of its parameter are asked for
+
+
+def draws_of(key: int, numbers: Mapping[tuple[int, str], int]) -> dict[tuple[int, str], int | None]:
+    """The key of each parameter's rounding in a step with a given key."""
+    return {name: int(draws_at(key, [number])[0]) for name, number in numbers.items()}
 
 
 class ReferenceNetwork:
@@ -103,8 +114,9 @@ class ReferenceNetwork:
 
     def head_logits(self, weights: Integers) -> Integers:
         """Logits of the last forward pass by given head weights."""
-        by = Scale(*self.program.head.logit).times_power(-(self.q_nonbin - 1))
-        return scale(self._raw_features() @ weights.T, by)
+        bits = self.program.q_f
+        by = Scale(*self.program.head.logit).times_power(product_shift(bits) - (self.q_nonbin - 1))
+        return scale(product_sum(self._raw_features().T, weights.T, bits), by)
 
     def logits(self, codes: Integers, weights: Integers | None = None) -> Integers:
         """Logits [N, classes] in units of 2^-16, by the consolidated head unless other weights are given."""
@@ -123,7 +135,11 @@ class ReferenceNetwork:
         """Backward pass of the head (weights tw) and the body for a gradient [N, classes]; fills gradients and sums."""
         head = self.program.head
         g, e = gradient
-        self.head_sum = ParameterSum(g.T @ self._raw_features(), e, Scale(*head.feature))
+        self.head_sum = ParameterSum(
+            product_sum(g, self._raw_features(), self.program.q_f),
+            e + product_shift(self.program.q_f),
+            Scale(*head.feature),
+        )
         weights = ParameterState("head", self.tw, self.q_nonbin, head.range_exponent).p16
         self.backward_from_features(quantize(g @ weights, e + head.range_exponent - 15, self.q_nonbin))
 
@@ -156,19 +172,35 @@ class ReferenceNetwork:
         active: NDArray[np.bool_],
         learning_rates: Mapping[str, Scale],
         train_body: bool = True,
+        rounding_key: int | None = None,
     ) -> None:
-        """One step of SGD on a mini-batch of latent codes; updates tw and, with `train_body`, the learnable part."""
+        """One step of SGD on a mini-batch of latent codes; updates tw and, with `train_body`, the learnable part.
+
+        rounding_key: the step's, for stochastic rounding; None for rounding to nearest.
+        """
+        numbers = self._parameter_numbers()
+        keys = dict.fromkeys(numbers) if rounding_key is None else draws_of(rounding_key, numbers)
         self.learnable_forward(codes)
         self.logit_gradient = cross_entropy_gradient(self.head_logits(self.tw), labels, active, self.q_nonbin)
         self.backward_from_logits(self.logit_gradient)
         assert self.head_sum is not None
         head = ParameterState("head", self.tw, self.q_nonbin, self.program.head.range_exponent)
-        head.update(self.head_sum, learning_rates["head"], len(codes))
+        head.update(self.head_sum, learning_rates["head"], len(codes), keys[HEAD])
         self.tw = head.values
         if train_body:
             for (index, name), total in self.sums.items():
                 state = self.parameters[index][name]
-                state.update(total, learning_rates[state.kind], len(codes))
+                state.update(total, learning_rates[state.kind], len(codes), keys[index, name])
+
+    def _parameter_numbers(self) -> dict[tuple[int, str], int]:
+        """Number of each of the program's parameters by layer and name; the head's is the last."""
+        names = [
+            (index, name)
+            for index, layer in enumerate(self.program.layers)
+            for name, _ in OPERATIONS[layer.kind].parameters
+            if name in layer.parameters
+        ]
+        return {name: number for number, name in enumerate([*names, HEAD])}
 
     def begin_experience(self, classes: Iterable[int]) -> None:
         """CWR*: the rows of the experience's classes start from cw, all others from 0."""

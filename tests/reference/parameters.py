@@ -10,7 +10,18 @@ import numpy as np
 from everbit.compile.image import unpack_binary_weights
 from everbit.compile.operations import OPERATIONS
 from everbit.compile.program import Layer, Parameter, Program
-from reference.fixed_point import Integers, Scale, int64, multiply, reciprocal, rshift, sats, scale
+from reference.fixed_point import (
+    Integers,
+    Scale,
+    draws_at,
+    int64,
+    multiply,
+    reciprocal,
+    rshift,
+    sats,
+    scale,
+    scale_randomly,
+)
 
 
 class ParameterSum(NamedTuple):
@@ -53,13 +64,19 @@ class ParameterState:
         """The 8 bits that a real convolution sees."""
         return sats(rshift(self.values, self.bits - 8), 8)
 
-    def update(self, gradient: ParameterSum, learning_rate: Scale, batch: int) -> None:
-        """One step of SGD."""
+    def update(self, gradient: ParameterSum, learning_rate: Scale, batch: int, key: int | None = None) -> None:
+        """One step of SGD; key: of this parameter's stochastic rounding, None for rounding to nearest."""
         step = multiply(learning_rate, reciprocal(batch))
         if gradient.factor is not None:
             step = multiply(step, gradient.factor)
         power = gradient.exponent - self.range_exponent + self.bits - 1
-        self.values = sats(self.values - scale(gradient.values, step.times_power(power)), self.bits)
+        by = step.times_power(power)
+        if key is None:
+            moved = scale(gradient.values, by)
+        else:
+            draws = draws_at(key, np.arange(gradient.values.size)) >> np.uint64(32)
+            moved = scale_randomly(gradient.values, by, int64(draws))
+        self.values = sats(self.values - moved, self.bits)
 
 
 def narrow(parameter: Parameter, bits: int) -> Integers:

@@ -25,10 +25,17 @@ def scale_constant(real: float) -> tuple[int, int]:
     return (mantissa // 2, exponent + 1) if abs(mantissa) == 2**31 else (mantissa, exponent)
 
 
-def affine_constants(a: float, b: float, limit: int = 2**15 - 1) -> tuple[int, int, int]:
+def affine_constants(
+    a: float, b: float, limit: int = 2**15 - 1, most_offset: int = 2**29, most_shift: int = 29
+) -> tuple[int, int, int]:
     """(A, B, s) of q -> a q + b with the largest shift that the ranges allow."""
-    s = max(s for s in range(30) if s == 0 or (abs(a) * 2**s <= limit and abs(b) * 2**s <= 2**29))
+    shifts = range(most_shift + 1)
+    s = max(s for s in shifts if s == 0 or (abs(a) * 2**s <= limit and abs(b) * 2**s <= most_offset))
     return round(a * 2**s), round(b * 2**s), s
+
+
+WIDE = (2**31 - 1, 2**61, 61)
+"""Limits of affine_constants where a tensor has 32 bits."""
 
 
 class ProgramBuilder:
@@ -47,7 +54,8 @@ class ProgramBuilder:
 
     def _activation(self, height: int, width: int, channels: int, deviation: float) -> int:
         """A tensor of q_f bits that holds 4 standard deviations on each side of its zero point."""
-        offset = int(self.rng.integers(-(2 ** (self.q_f - 5)), 2 ** (self.q_f - 5)))
+        side = 2 ** (self.q_f - 5)
+        offset = int(self.rng.integers(-side, side)) if self.q_f < 32 else 0
         return self._tensor(Tensor(height, width, channels, self.q_f, offset, 8 * deviation / 2**self.q_f), deviation)
 
     def _like(self, source: int, height: int, width: int) -> int:
@@ -74,9 +82,14 @@ class ProgramBuilder:
     def _bias(self, channels: int) -> Parameter:
         return self.parameter(self.rng.normal(0, 0.3, channels), int(self.rng.integers(-1, 2)))
 
-    def _affine_arrays(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> dict[str, NDArray[np.generic]]:
-        A, B, s = (np.array(column) for column in zip(*map(affine_constants, a.tolist(), b.tolist()), strict=True))
-        return {"A": A.astype(np.int16), "B": B.astype(np.int32), "s": s.astype(np.uint8)}
+    def _affine_arrays(
+        self, a: NDArray[np.float64], b: NDArray[np.float64], wide: bool = False
+    ) -> dict[str, NDArray[np.generic]]:
+        limits = WIDE if wide else ()
+        constants = [affine_constants(x, y, *limits) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+        A, B, s = (np.array(column) for column in zip(*constants, strict=True))
+        types = (np.int32, np.int64) if wide else (np.int16, np.int32)
+        return {"A": A.astype(types[0]), "B": B.astype(types[1]), "s": s.astype(np.uint8)}
 
     def _window(self, source: int, kernel: int, stride: int, padding: int) -> tuple[int, int]:
         tensor = self.tensors[source]
@@ -177,7 +190,7 @@ class ProgramBuilder:
         output = self._activation(tensor.height, tensor.width, tensor.channels, 1.0)
         factor, offset = self._normalizers(source)
         step = self.tensors[output].scale
-        arrays = self._affine_arrays(factor / step, offset / step)
+        arrays = self._affine_arrays(factor / step, offset / step, 32 in (tensor.bits, self.q_f))
         return self._layer("affine", (source,), output, arrays=arrays)
 
     def batch_norm(self, source: int) -> int:
@@ -204,9 +217,13 @@ class ProgramBuilder:
         deviation = sqrt(self.deviations[first] ** 2 + self.deviations[second] ** 2)
         output = self._activation(tensors[0].height, tensors[0].width, tensors[0].channels, deviation)
         ratios = [tensor.scale / self.tensors[output].scale for tensor in tensors]
-        s = affine_constants(max(ratios), 2.0**14, 2**13 - 1)[2]
+        wide = 32 in (self.q_f, tensors[0].bits, tensors[1].bits)
+        if wide:
+            s = affine_constants(max(ratios), 0.0, 2**30 - 1, *WIDE[1:])[2]
+        else:
+            s = affine_constants(max(ratios), 2.0**14, 2**13 - 1)[2]
         A0, A1 = (round(ratio * 2**s) for ratio in ratios)
-        offset = -(A0 * tensors[0].zero_point + A1 * tensors[1].zero_point)
+        offset = 0 if wide else -(A0 * tensors[0].zero_point + A1 * tensors[1].zero_point)
         return self._layer("add", (first, second), output, {"A0": A0, "A1": A1, "B": offset, "s": s})
 
     def rprelu(self, source: int, pre: bool, post: bool) -> int:
@@ -244,11 +261,20 @@ class ProgramBuilder:
         output = self._like(source, tensor.height, tensor.width)
         attributes = {"bits": bits} | {f"{way}_{name}": 0 for way in ("encode", "decode") for name in ("A", "B", "s")}
         arrays: dict[str, NDArray[np.generic]] = {}
-        if bits == 1:
+        if tensor.bits == 1:
+            assert bits == 1
+        elif bits == 1:
             middle = tensor.zero_point + self.rng.normal(0, 0.2, tensor.channels) / tensor.scale
             spread = self.rng.uniform(0.5, 1.0, tensor.channels) / tensor.scale
             arrays["threshold"] = np.round(middle).astype(np.int32)
-            arrays["low"], arrays["high"] = (np.round(middle + side * spread).astype(np.int16) for side in (-1, 1))
+            dtype = np.int32 if tensor.bits == 32 else np.int16
+            arrays["low"], arrays["high"] = (np.round(middle + side * spread).astype(dtype) for side in (-1, 1))
+        elif tensor.bits == 32:
+            factor = (2**bits - 1) / (2**32 - 1)
+            encode_A, _, encode_s = affine_constants(factor, 0.0, 2**30 - 1, *WIDE[1:])
+            decode_A, _, decode_s = affine_constants(1 / factor, 0.0, *WIDE)
+            attributes |= {"encode_A": encode_A, "encode_B": -(2**31), "encode_s": encode_s}
+            attributes |= {"decode_A": decode_A, "decode_B": -(2**31), "decode_s": decode_s}
         else:
             least, factor = -(2 ** (tensor.bits - 1)), (2**bits - 1) / (2**tensor.bits - 1)
             limit = 2**14 if bits == 16 else 2**15 - 1  # a code of 16 bits leaves one bit less to A

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reference.fixed_point import Integers
+from reference.fixed_point import Integers, product_sum
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ def correlate_input_gradient(gradient: Integers, weight: Integers, window: Windo
     return window.crop(padded)
 
 
-def correlate_weight_gradient(gradient: Integers, padded: Integers, window: Window) -> Integers:
-    """Gradient of `correlate` by its weight, [C_out, height, width, C_in]."""
+def correlate_weight_gradient(gradient: Integers, padded: Integers, window: Window, bits: int = 16) -> Integers:
+    """Gradient of `correlate` by its weight, [C_out, height, width, C_in]; bits: of the input, for its products."""
     out_height, out_width, channels = gradient.shape[1:]
     weight = np.zeros((channels, window.height, window.width, padded.shape[3]), np.int64)
     rows = gradient.reshape(-1, channels)
     for row, column in window.taps():
         patch = padded[window.read(row, column, out_height, out_width)]
-        weight[:, row, column] = rows.T @ patch.reshape(-1, padded.shape[3])
+        weight[:, row, column] = product_sum(rows, patch.reshape(-1, padded.shape[3]), bits)
     return weight

@@ -11,7 +11,8 @@
 
 namespace everbit {
 
-// y[p][c] = clamp(zero_point + rshift(x[p][c] * A[c] + B[c], s[c])) to the width of y. x, y: pixels x channels of 8 or 16 bits.
+// y[p][c] = clamp(zero_point + rshift(x[p][c] * A[c] + B[c], s[c])) to the width of y. x, y: pixels x channels of 8 or 16 bits (32-bit
+// tensors have wider constants and no loop here: layers/affine.cc, layers/add.cc).
 struct AffineCall {
   const void* x;
   void* y;
@@ -23,7 +24,7 @@ struct AffineCall {
   int32_t zero_point;
 };
 
-// y[i] = clamp(zero_point + rshift(x0[i] * A0 + x1[i] * A1 + B, s)).
+// y[i] = clamp(zero_point + rshift(x0[i] * A0 + x1[i] * A1 + B, s)), 8 or 16 bits all.
 struct AddCall {
   const void* x0;
   const void* x1;
@@ -34,7 +35,7 @@ struct AddCall {
   int32_t zero_point;
 };
 
-// Bit c of a pixel is [x[c] >= threshold[c]]. words: pixels x words_for(channels), written whole; unused bits are 0.
+// Bit c of a pixel is [x[c] >= threshold[c]]; x of 8, 16 or 32 bits. words: pixels x words_for(channels), written whole; unused bits are 0.
 struct SignCall {
   const void* x;
   int32_t x_bits;
@@ -43,7 +44,7 @@ struct SignCall {
   uint64_t* words;
 };
 
-// y[p][c] = clamp(zero_point + scale(sums[p][c] + offset[c], multiplier[c])), with one multiplier a channel, or one in all. Sums that
+// y[p][c] = clamp(zero_point + scale(sums[p][c] + offset[c], multiplier[c])), with one multiplier a channel, or one in all; y of 8, 16 or 32 bits. Sums that
 // fit int32 with exponents from -31 to 0, the ordinary case, take the vectors' way; it gives what scale() gives.
 struct RequantizeCall {
   const int64_t* sums;
@@ -58,7 +59,7 @@ struct RequantizeCall {
 };
 
 // The learnable batch norm: xhat = sat(rshift(x * A + B, s), 16), kept where xhat is not nullptr; y = clamp(zero_point +
-// scale(sat(gamma[c] * xhat + beta[c], 32), output)), gamma in 16 bits. Exponents of `output` from -31 to 0 take the vectors' way.
+// scale(sat(gamma[c] * xhat + beta[c], 32), output)), gamma in 16 bits; x of 8 or 16 bits, y of 8, 16 or 32. Exponents of `output` from -31 to 0 take the vectors' way.
 struct NormCall {
   AffineCall affine;  // its y and y_bits are the layer's output
   int16_t* xhat;

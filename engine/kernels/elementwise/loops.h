@@ -68,9 +68,12 @@ inline Y narrowed(int64_t v) {
 // A scaled value around the zero point.
 template <typename Y>
 inline Y placed(int32_t scaled, int32_t zero_point) {
-  if constexpr (sizeof(Y) == sizeof(int32_t)) return narrowed<Y>(int64_t{zero_point} + scaled);
-  constexpr int32_t far = 1 << 20;  // beyond any 16-bit value and zero point, so that 32 bits hold the sum
-  return clamped<Y>(zero_point + (scaled > far ? far : scaled < -far ? -far : scaled));
+  if constexpr (sizeof(Y) == sizeof(int32_t)) {
+    return narrowed<Y>(int64_t{zero_point} + scaled);
+  } else {
+    constexpr int32_t far = 1 << 20;  // beyond any 16-bit value and zero point, so that 32 bits hold the sum
+    return clamped<Y>(zero_point + (scaled > far ? far : scaled < -far ? -far : scaled));
+  }
 }
 
 // Whether a row's sums fit int32.
@@ -150,6 +153,15 @@ void by_bits(int32_t bits, F&& f) {
   }
 }
 
+template <typename F>
+void by_any_bits(int32_t bits, F&& f) {
+  if (bits == 32) {
+    f(int32_t{});
+  } else {
+    by_bits(bits, f);
+  }
+}
+
 void affine(const AffineCall& call) {
   by_bits(call.x_bits, [&](auto x) { by_bits(call.y_bits, [&](auto y) { affine_typed<decltype(x), decltype(y)>(call); }); });
 }
@@ -163,16 +175,16 @@ void add(const AddCall& call) {
 }
 
 void sign(const SignCall& call) {
-  by_bits(call.x_bits, [&](auto x) { sign_typed<decltype(x)>(call); });
+  by_any_bits(call.x_bits, [&](auto x) { sign_typed<decltype(x)>(call); });
 }
 
 void norm(const NormCall& call) {
   by_bits(call.affine.x_bits,
-          [&](auto x) { by_bits(call.affine.y_bits, [&](auto y) { norm_typed<decltype(x), decltype(y)>(call); }); });
+          [&](auto x) { by_any_bits(call.affine.y_bits, [&](auto y) { norm_typed<decltype(x), decltype(y)>(call); }); });
 }
 
 void requantize(const RequantizeCall& call) {
-  by_bits(call.y_bits, [&](auto y) {
+  by_any_bits(call.y_bits, [&](auto y) {
     if (call.one_multiplier) {
       requantize_typed<decltype(y), true>(call);
     } else {

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "../../fixed_point.h"
+#include "../../random.h"
 
 namespace everbit {
 
@@ -24,13 +25,16 @@ struct NarrowCall {
 };
 void narrow_loop(const NarrowCall&);
 
-// W[i] = sats(W[i] - scale(sums[i], by), width) for latent weights of 8 or 16 bits; bit i of the result is [W[i] >= 0]. count <= 64.
+// W[i] = sats(W[i] - scale(sums[i], by), width) for latent weights of 8, 16 or 32 bits; bit i of the result is [W[i] >= 0]. count <= 64.
+// Where the rounding is stochastic, scale_randomly() with the draw of element first + i.
 struct UpdateCall {
   void* weights;
   int32_t width;
   const int32_t* sums;
   int32_t count;
   Scale by;
+  Rounding rounding;
+  int32_t first;
 };
 uint64_t update_loop(const UpdateCall&);
 

@@ -1,4 +1,6 @@
 // The loops themselves. Included by one file an instruction set, which defines EVERBIT_ISA_NAME; see gradient.h.
+#include <type_traits>
+
 #include "../../bits.h"
 #include "gradient.h"
 
@@ -40,13 +42,43 @@ void narrow(const NarrowCall& call) {
 }
 
 template <typename T>
+void update_randomly(const UpdateCall& call) {
+  T* __restrict weights = static_cast<T*>(call.weights);
+  const int32_t* __restrict sums = call.sums;
+  const int32_t count = call.count;
+  constexpr int64_t top = (int64_t{1} << (8 * sizeof(T) - 1)) - 1;
+  if (call.by.exponent > 0) {  // steps larger than the sums: rare, no need for speed
+    for (int32_t i = 0; i < count; ++i) {
+      const int64_t step = scale_randomly(sums[i], call.by, rounding_draw(call.rounding, call.first + i));
+      weights[i] = static_cast<T>(saturate_symmetric(weights[i] - step, 8 * sizeof(T)));
+    }
+    return;
+  }
+  // A 32-bit sum is its own multiplicand: 31 bits and more are dropped.
+  const RandomDrop drop = random_drop(31 - call.by.exponent);
+  const int64_t mantissa = call.by.mantissa;
+  const uint64_t key = call.rounding.key + static_cast<uint64_t>(call.first) * kRandomIncrement;
+  for (int32_t i = 0; i < count; ++i) {
+    const uint32_t draw = static_cast<uint32_t>(mix64(key + static_cast<uint64_t>(i) * kRandomIncrement) >> 32);
+    const int64_t product = sums[i] * mantissa;
+    const int64_t negative = product >> 63;
+    const int64_t kept = static_cast<int64_t>(drop_randomly(static_cast<uint64_t>((product ^ negative) - negative), drop, draw));
+    const int64_t moved = weights[i] - ((kept ^ negative) - negative);
+    weights[i] = static_cast<T>(moved > top ? top : moved < -top ? -top : moved);
+  }
+}
+
+template <typename T>
 uint64_t update_typed(const UpdateCall& call) {
   T* __restrict weights = static_cast<T*>(call.weights);
   const int32_t* __restrict sums = call.sums;
   const int32_t count = call.count;
-  constexpr int32_t top = (int32_t{1} << (8 * sizeof(T) - 1)) - 1;
+  using Difference = std::conditional_t<sizeof(T) == sizeof(int32_t), int64_t, int32_t>;
+  constexpr Difference top = (Difference{1} << (8 * sizeof(T) - 1)) - 1;
   const int32_t exponent = call.by.exponent;
-  if (exponent > 0) {  // steps larger than the sums: rare, no need for speed
+  if (call.rounding.stochastic) {
+    update_randomly<T>(call);
+  } else if (exponent > 0) {  // steps larger than the sums: rare, no need for speed
     for (int32_t i = 0; i < count; ++i) {
       weights[i] = static_cast<T>(saturate_symmetric(int64_t{weights[i]} - scale(sums[i], call.by), 8 * sizeof(T)));
     }
@@ -54,9 +86,9 @@ uint64_t update_typed(const UpdateCall& call) {
     const int32_t mantissa = call.by.mantissa;
     const int32_t shift = -exponent;
     for (int32_t i = 0; i < count; ++i) {
-      const int32_t step = scale32(sums[i], mantissa, shift);
+      const Difference step = scale32(sums[i], mantissa, shift);
       // No step needs to be longer than from one end to the other, and the difference shall not overflow.
-      const int32_t moved = weights[i] - (step > 2 * top ? 2 * top : step < -2 * top ? -2 * top : step);
+      const Difference moved = weights[i] - (step > 2 * top ? 2 * top : step < -2 * top ? -2 * top : step);
       weights[i] = static_cast<T>(moved > top ? top : moved < -top ? -top : moved);
     }
   }
@@ -65,7 +97,9 @@ uint64_t update_typed(const UpdateCall& call) {
   return packed(kept);
 }
 
-uint64_t update(const UpdateCall& call) { return call.width == 8 ? update_typed<int8_t>(call) : update_typed<int16_t>(call); }
+uint64_t update(const UpdateCall& call) {
+  return call.width == 8 ? update_typed<int8_t>(call) : call.width == 16 ? update_typed<int16_t>(call) : update_typed<int32_t>(call);
+}
 
 }  // namespace EVERBIT_ISA_NAME
 }  // namespace everbit

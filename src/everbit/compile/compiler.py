@@ -9,15 +9,16 @@ from numpy.typing import NDArray
 from torch import fx, nn
 
 from everbit import engine
+from everbit.compile.cut import check_cut, cut_point, find_cut, lower_latent, nodes_behind
 from everbit.compile.image import program_image
-from everbit.compile.lowering import Lowering, floats
+from everbit.compile.lowering import Lowering
 from everbit.compile.program import Head, Program, Tensor
 from everbit.compile.rules import lower
-from everbit.compile.trace import find_cut, module_path, trace
+from everbit.compile.trace import trace
 from everbit.errors import CompileError, ImageError
-from everbit.nn.binary import BinaryConv2d, LearnedBias, Sign
-from everbit.quantize.calibrate import Latent, calibrate
-from everbit.quantize.scale import Floats, affine_of, range_exponent_of, scale_of
+from everbit.nn.binary import BinaryConv2d
+from everbit.quantize.calibrate import calibrate
+from everbit.quantize.scale import Floats, range_exponent_of, scale_of
 from everbit.quantize.widths import Widths
 
 LATENT_MAGNITUDE = 0.125
@@ -36,7 +37,7 @@ def compile_program(
     latent_magnitude: float = LATENT_MAGNITUDE,
     metadata: dict[str, object] | None = None,
 ) -> Program:
-    """Compiles a network to a program cut after the module `cut`, such as "stage4.block1".
+    """Compiles a network to a program cut after the module `cut`, such as "stage4.block1", or at its "input".
 
     images: uint8 [N, H, W, C], the calibration images (the protocols: those of experience 0); the network's input is
     images / 127.5 - 1. The network's own linear head is dropped: a learner grows its own. Raises CompileError where the
@@ -51,20 +52,21 @@ def compile_program(
     graph = trace(network)
     nodes = list(graph.graph.nodes)
     at = find_cut(graph, cut)
-    learnable = _after(at)
+    learnable = nodes_behind(at)
     features = _features(graph, nodes)
-    _check_cut(nodes, at, learnable, features, cut)
-    threshold = _next_threshold(graph, at)
-    calibration = calibrate(graph, at, features, images, widths.latent, threshold, learnable)
+    check_cut(graph, at, features, cut)
+    calibration = calibrate(graph, cut_point(graph, at), features, images, widths.latent, learnable)
 
     facts = {"cut": cut, "widths": str(widths), "calibration_images": len(images), **(metadata or {})}
     low = Lowering(graph, calibration, widths, learnable, latent_magnitude)
-    _input(low, nodes[0], images.shape)
-    for node in nodes[1 : nodes.index(features) + 1]:
-        lower(low, node)
+    for node in nodes[: nodes.index(features) + 1]:
+        if node.op == "placeholder":
+            _input(low, node, images.shape)
+        else:
+            lower(low, node)
         if node is at:
             assert calibration.latent is not None
-            _latent(low, at, calibration.latent)
+            lower_latent(low, at, calibration.latent)
     assert calibration.features is not None
     head = _head(low.builder.tensors[low.tensor[features]], calibration.features)
     program = Program(tuple(low.builder.tensors), tuple(low.builder.layers), head, facts)
@@ -83,18 +85,6 @@ def _input_channels(network: nn.Module) -> int:
     raise CompileError(f"{type(network).__name__} has no convolution: only convolutional networks are compiled")
 
 
-def _after(node: fx.Node) -> set[fx.Node]:
-    """Every node that depends on one."""
-    found: set[fx.Node] = set()
-    stack: list[fx.Node] = list(node.users)
-    while stack:
-        user = stack.pop()
-        if user not in found:
-            found.add(user)
-            stack += list(user.users)
-    return found
-
-
 def _features(graph: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.Node:
     """The node the network's own head reads."""
     output = next(node for node in nodes if node.op == "output")
@@ -110,72 +100,12 @@ def _features(graph: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.Node:
     return last
 
 
-def _check_cut(nodes: list[fx.Node], at: fx.Node, learnable: set[fx.Node], features: fx.Node, cut: str) -> None:
-    if features is not at and features not in learnable:
-        raise CompileError(f"the network's features do not depend on {cut}: cut at a module on the way to the head")
-    for node in nodes:
-        if node in learnable or node is at or node.op in ("placeholder", "output"):
-            continue
-        crossing = next((user for user in node.users if user in learnable), None)
-        if crossing is not None:
-            raise CompileError(
-                f"cannot cut after {cut}: {module_path(crossing)} behind it also reads {module_path(node)}; "
-                f"cut where one activation carries everything, such as the end of a block"
-            )
-
-
-def _next_threshold(graph: fx.GraphModule, at: fx.Node) -> Floats | None:
-    """The threshold of the sign that reads the latent, by channel: 0, or minus its learned bias; None without one."""
-    for user in at.users:
-        module = graph.get_submodule(str(user.target)) if user.op == "call_module" else None
-        if isinstance(module, Sign):
-            return np.zeros(1)
-        if isinstance(module, LearnedBias):
-            return -floats(module.bias)
-    return None
-
-
 def _input(low: Lowering, node: fx.Node, shape: tuple[int, ...]) -> None:
     """Bytes u to 2 u - 255, which is 255 (u / 127.5 - 1), exactly."""
     _, height, width, channels = shape
     target = Tensor(height, width, channels, 16, 0, 1 / 255)
     low.tensor[node] = low.builder.add(
         "input", node.name, (), target, arrays={"offset": np.full(channels, 255, np.int16)}
-    )
-
-
-def _latent(low: Lowering, at: fx.Node, latent: Latent) -> None:
-    """The cut: codes for the replay memory, values for the learnable part."""
-    index = low.tensor[at]
-    tensor = low.builder.tensors[index]
-    if tensor.bits == 1 or at in low.channel_scale:
-        raise low.error(at, "is no place for a cut", "cut after a batch norm, an addition or an activation")
-    side = 2 ** (tensor.bits - 1)
-    attributes = dict.fromkeys(("encode_A", "encode_B", "encode_s", "decode_A", "decode_B", "decode_s"), 0)
-    arrays: dict[str, NDArray[np.generic]] = {}
-    if latent.bits == 1:
-        real = np.broadcast_to(latent.threshold, tensor.channels)
-        # Inside the range, so that both sides of it exist, and each level on its own side: the next sign must see the
-        # stored bit.
-        threshold = np.clip(np.ceil(tensor.zero_point + real / tensor.scale - 1e-9), 1 - side, side - 1)
-        low_level = np.minimum(np.round(tensor.zero_point + latent.low / tensor.scale), threshold - 1)
-        high_level = np.maximum(np.round(tensor.zero_point + latent.high / tensor.scale), threshold)
-        arrays = {
-            "threshold": threshold.astype(np.int32),
-            "low": np.maximum(low_level, -side).astype(np.int16),
-            "high": np.minimum(high_level, side - 1).astype(np.int16),
-        }
-    else:
-        step = (latent.end - latent.start) / (2**latent.bits - 1) or 1.0
-        a = tensor.scale / step
-        codings: dict[str, tuple[NDArray[np.generic], ...]] = {
-            "encode": affine_of(np.array([a]), np.array([-tensor.zero_point * a - latent.start / step])),
-            "decode": affine_of(np.array([1 / a]), np.array([tensor.zero_point + latent.start / tensor.scale])),
-        }
-        for name, constants in codings.items():
-            attributes |= {f"{name}_{key}": int(value[0]) for key, value in zip("ABs", constants, strict=True)}
-    low.tensor[at] = low.builder.add(
-        "latent", module_path(at), (index,), tensor, attributes={"bits": latent.bits, **attributes}, arrays=arrays
     )
 
 

@@ -84,7 +84,8 @@ def program_image(program: Program) -> bytes:
     layer_records: list[int] = []
     parameter_records: list[int] = []
     for index, layer in enumerate(program.layers):
-        layer_records += _layer_record(index, layer, payload, parameter_records)
+        dtypes = OPERATIONS[layer.kind].dtypes(program.layer_bits(layer))
+        layer_records += _layer_record(index, layer, dtypes, payload, parameter_records)
     tensor_records = [value for t in program.tensors for value in (t.height, t.width, t.channels, t.bits, t.zero_point)]
     head = program.head
     header = [
@@ -102,12 +103,14 @@ def program_image(program: Program) -> bytes:
     return (MAGIC + table).ljust(payload.start, b"\0") + bytes(payload.blob)
 
 
-def _layer_record(index: int, layer: Layer, payload: _Payload, parameter_records: list[int]) -> list[int]:
+def _layer_record(
+    index: int, layer: Layer, dtypes: dict[str, str], payload: _Payload, parameter_records: list[int]
+) -> list[int]:
     operation = OPERATIONS[layer.kind]
     inputs = list(layer.inputs) + [ABSENT] * (2 - len(layer.inputs))
     attributes = [layer.attributes[name] for name in operation.attributes]
     arrays: list[int] = []
-    for name, dtype in operation.arrays:
+    for name, dtype in dtypes.items():
         arrays += payload.add(layer.arrays[name].astype(dtype, copy=False)) if name in layer.arrays else (0, 0)
     parameters: list[int] = []
     for name, kind in operation.parameters:

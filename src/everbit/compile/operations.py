@@ -6,6 +6,7 @@ says what each layer computes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -17,6 +18,7 @@ class Operation:
     inputs: how many tensors it reads.
     attributes: names of its int32 attributes, in order.
     arrays: names and dtypes of its constant arrays, in order. An array may be absent.
+    wide: dtypes that differ where the layer reads or writes a tensor of 32 bits.
     parameters: names and learning-rate kinds of its trainable parameters, in order. A parameter may be absent.
     """
 
@@ -25,6 +27,11 @@ class Operation:
     attributes: tuple[str, ...] = ()
     arrays: tuple[tuple[str, str], ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
+    wide: tuple[tuple[str, str], ...] = ()
+
+    def dtypes(self, bits: Iterable[int]) -> dict[str, str]:
+        """Names and dtypes of the arrays, in order, for a layer whose tensors have these bits."""
+        return dict(self.arrays) | (dict(self.wide) if 32 in bits else {})
 
 
 PARAMETER_KINDS = ("head", "binary", "norm", "bias", "weight")
@@ -57,7 +64,7 @@ OPERATIONS: dict[str, Operation] = {
         arrays=(("bits", "uint64"),),
         parameters=(("weight", "binary"),),
     ),
-    "affine": Operation(3, 1, arrays=_AFFINE),
+    "affine": Operation(3, 1, arrays=_AFFINE, wide=(("A", "int32"), ("B", "int64"))),
     "batch_norm": Operation(
         4,
         1,
@@ -87,5 +94,6 @@ OPERATIONS: dict[str, Operation] = {
         1,
         attributes=("bits", "encode_A", "encode_B", "encode_s", "decode_A", "decode_B", "decode_s"),
         arrays=(("threshold", "int32"), ("low", "int16"), ("high", "int16")),
+        wide=(("low", "int32"), ("high", "int32")),
     ),
 }

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 class Tensor:
     """One activation, of shape [batch, height, width, channels].
 
-    bits: 1 (packed signs), 8 or 16. zero_point: the integer that stands for the real 0; 0 for 1 and 16-bit raw values.
+    bits: 1 (packed signs), 8, 16 or 32. zero_point: the integer that stands for the real 0; 0 for 1 and 32 bits and for
+    raw values, the 16-bit sums of convolutions.
     scale: the real value of one step, real = scale * (q - zero_point). The engine does not read it; float baselines do.
     """
 
@@ -108,8 +109,12 @@ class Program:
 
     @property
     def q_f(self) -> int:
-        """Bits of the forward activations: those of the tensor at the cut."""
-        return self.tensors[self.layers[self.latent_index].output].bits
+        """Bits of the forward activations: those of the features (at the cut may stand an image, sums or signs)."""
+        return self.tensors[self.layers[-1].output].bits
+
+    def layer_bits(self, layer: Layer) -> tuple[int, ...]:
+        """Bits of the tensors that a layer reads and writes."""
+        return tuple(self.tensors[index].bits for index in (*layer.inputs, layer.output))
 
     @property
     def latent_bytes(self) -> int:

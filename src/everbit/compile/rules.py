@@ -20,7 +20,7 @@ from everbit.compile.operations import ESTIMATORS
 from everbit.compile.program import Parameter, Tensor
 from everbit.compile.trace import module_path
 from everbit.nn.binary import LATENT_CLIP, BinaryConv2d, LearnedBias, RPReLU, Sign
-from everbit.quantize.scale import Floats, affine_of, scale_of
+from everbit.quantize.scale import NARROW, WIDE, Floats, affine_of, scale_of
 
 Rule = Callable[[Lowering, fx.Node], None]
 
@@ -61,15 +61,19 @@ def convolution(low: Lowering, node: fx.Node) -> None:
     module = cast(nn.Conv2d, low.module(node))
     if node in low.learnable:
         _learnable_convolution(low, node, module)
-    elif _batch_norm_reader(node, low) not in low.frozen_batch_norms:
+        return
+    reader = _batch_norm_reader(node, low)
+    if reader not in low.frozen_batch_norms:
         bias = floats(module.bias) if module.bias is not None else np.zeros(module.out_channels)
-        _frozen_convolution(low, node, node, floats(module.weight), bias)
+        target = low.activation(node) if reader is None else low.raw(node)  # the cut stands between the two
+        _frozen_convolution(low, node, node, target, floats(module.weight), bias)
 
 
-def _frozen_convolution(low: Lowering, node: fx.Node, output: fx.Node, weight: Floats, bias: Floats) -> None:
+def _frozen_convolution(
+    low: Lowering, node: fx.Node, output: fx.Node, target: Tensor, weight: Floats, bias: Floats
+) -> None:
     module = cast(nn.Conv2d, low.module(node))
     index, source = low.read(node)
-    target = low.activation(output)
     # A channel whose weights nearly vanish keeps a step that leaves room for its bias in 32 bits.
     step = np.maximum(np.abs(weight).max(axis=(1, 2, 3)) / 127, np.abs(bias) / (source.scale * 2.0**30))
     step = np.maximum(step, 1e-30)
@@ -152,15 +156,15 @@ def batch_norm(low: Lowering, node: fx.Node) -> None:
         convolved = cast(nn.Conv2d, low.module(source))
         bias = floats(convolved.bias) if convolved.bias is not None else 0.0
         factor = gamma / sigma
-        _frozen_convolution(
-            low, source, node, floats(convolved.weight) * factor[:, None, None, None], beta + (bias - mean) * factor
-        )
+        weight = floats(convolved.weight) * factor[:, None, None, None]
+        _frozen_convolution(low, source, node, low.activation(node), weight, beta + (bias - mean) * factor)
         return
     index, unit, zero_point = _normalised_input(low, node)
     target = low.activation(node)
     a = unit * gamma / (sigma * target.scale)
     b = (beta - mean * gamma / sigma) / target.scale - a * zero_point
-    A, B, s = affine_of(a, b)
+    wide = 32 in (target.bits, low.builder.tensors[index].bits)
+    A, B, s = affine_of(a, b, WIDE if wide else NARROW)
     low.tensor[node] = low.builder.add("affine", module_path(node), (index,), target, arrays={"A": A, "B": B, "s": s})
 
 
@@ -186,7 +190,7 @@ def _learnable_batch_norm(
                 node, "learns, but no convolution that learns stands before it", "cut right after it, or further ahead"
             )
         input_exponent = int(exponent) - 1
-        mean = mean - _bias_before(low, source)
+        mean = mean - (_bias_before(low, source) if source in low.learnable else 0.0)
     a = unit / sigma * 2.0**XHAT_FRACTION
     A, B, s = affine_of(a, -mean / sigma * 2.0**XHAT_FRACTION - a * zero_point)
     target = low.activation(node)
@@ -247,9 +251,13 @@ def add(low: Lowering, node: fx.Node) -> None:
     (first, a), (second, b) = low.read(node, 0), low.read(node, 1)
     target = low.activation(node)
     factors = np.array([a.scale, b.scale]) / target.scale
-    shift = int(np.clip(np.floor(np.log2((2**13 - 1) / factors.max())), 0, 29))
+    wide = 32 in (a.bits, b.bits, target.bits)
+    most, most_shift = (2**30 - 1, 61) if wide else (2**13 - 1, 29)
+    shift = int(np.clip(np.floor(np.log2(most / factors.max())), 0, most_shift))
     A0, A1 = (int(v) for v in np.round(factors * 2.0**shift))
-    attributes = {"A0": A0, "A1": A1, "B": -(A0 * a.zero_point + A1 * b.zero_point), "s": shift}
+    # A wide sum takes the zero points off by itself.
+    offset = 0 if wide else -(A0 * a.zero_point + A1 * b.zero_point)
+    attributes = {"A0": A0, "A1": A1, "B": offset, "s": shift}
     low.tensor[node] = low.builder.add("add", module_path(node), (first, second), target, attributes=attributes)
 
 

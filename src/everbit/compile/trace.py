@@ -35,22 +35,3 @@ def module_path(node: fx.Node) -> str:
         return str(node.target)
     stack = list(node.meta.get("nn_module_stack", {}))
     return str(stack[-1]) if stack and stack[-1] else node.name
-
-
-def find_cut(graph: fx.GraphModule, name: str) -> fx.Node:
-    """The node that is the output of the module `name`, such as "stage4.block1".
-
-    Raises CompileError, listing what there is.
-    """
-    found: fx.Node | None = None
-    names: dict[str, None] = {}
-    for node in graph.graph.nodes:
-        paths = [str(path) for path in node.meta.get("nn_module_stack", {}) if path]
-        if node.op == "call_module":
-            paths.append(str(node.target))
-        names.update(dict.fromkeys(paths))
-        if name in paths:
-            found = node
-    if found is None:
-        raise CompileError(f"the network has no module {name!r} to cut after: its modules are {', '.join(names)}")
-    return found

@@ -61,7 +61,7 @@ class Configuration:
     scenario: a key of SCENARIOS. learner: a key of LEARNERS. model: a path of an .everbit file or a name of the zoo;
     cut, width: of a network of the zoo. images_per_class, test_images_per_class: at most, of the training images of the
     whole stream and of the test images. augment: crop and flip each training image once, as it arrives.
-    learning_rates: by kind of parameter, those that differ from the strategy's.
+    learning_rates: by kind of parameter, those that differ from the strategy's. rounding: of the updates.
     """
 
     scenario: str
@@ -78,6 +78,7 @@ class Configuration:
     replay_per_class: int = 30
     count_replayed: bool = True
     learning_rates: dict[str, float] = field(default_factory=dict)
+    rounding: str = "nearest"
     augment: bool = False
 
     def __post_init__(self) -> None:
@@ -110,5 +111,6 @@ class Configuration:
             experience_images=experience_images,
             learning_rates=self.learning_rates,
             count_replayed=self.count_replayed,
+            rounding=self.rounding,
             seed=seed,
         )

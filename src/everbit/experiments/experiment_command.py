@@ -45,6 +45,7 @@ def experiment_command(
     learning_rate: Annotated[
         list[str] | None, typer.Option(help="KIND=VALUE; kinds: head, binary, norm, bias, weight. May be repeated.")
     ] = None,
+    rounding: Annotated[str, typer.Option(help="Of the updates: nearest or stochastic.")] = "nearest",
     augment: Annotated[
         bool, typer.Option("--augment/--no-augment", help="Crop and flip each training image once, as it arrives.")
     ] = False,
@@ -86,6 +87,7 @@ def experiment_command(
         replay_per_class=replay_per_class,
         count_replayed=count_replayed,
         learning_rates=parse_learning_rates(learning_rate or []),
+        rounding=rounding,
         augment=augment,
     )
     if json_file is not None:

@@ -115,9 +115,10 @@ def _program_of(path: str, text: str, arrays: dict[str, np.ndarray]) -> Program:
             )
         if version < 1 or description.pop("sha256") != _digest(description, arrays):
             raise ValueError("its checksum does not fit")
+        tensors = tuple(_tensor_of(values) for values in description["tensors"])
         program = Program(
-            tensors=tuple(_tensor_of(values) for values in description["tensors"]),
-            layers=tuple(_layer_of(index, record, arrays) for index, record in enumerate(description["layers"])),
+            tensors=tensors,
+            layers=tuple(_layer_of(i, record, tensors, arrays) for i, record in enumerate(description["layers"])),
             head=Head(
                 int(description["head"]["range_exponent"]),
                 _pair(description["head"]["logit"]),
@@ -140,11 +141,12 @@ def _tensor_of(values: Any) -> Tensor:
     return Tensor(int(height), int(width), int(channels), int(bits), int(zero_point), float(scale))
 
 
-def _layer_of(index: int, record: dict[str, Any], arrays: dict[str, np.ndarray]) -> Layer:
+def _layer_of(index: int, record: dict[str, Any], tensors: tuple[Tensor, ...], arrays: dict[str, np.ndarray]) -> Layer:
     operation = OPERATIONS[record["kind"]]
     prefix = f"layers.{index}."
     exponents = record["range_exponents"]
-    dtypes = dict(operation.arrays) | dict.fromkeys((f"parameters.{name}" for name in exponents), "int32")
+    bits = [tensors[int(i)].bits for i in (*record["inputs"], record["output"])]
+    dtypes = operation.dtypes(bits) | dict.fromkeys((f"parameters.{name}" for name in exponents), "int32")
     for name, dtype in dtypes.items():
         if prefix + name in arrays and arrays[prefix + name].dtype != dtype:
             raise ValueError(f"{prefix}{name} is {arrays[prefix + name].dtype}, not {dtype}")
@@ -158,8 +160,7 @@ def _layer_of(index: int, record: dict[str, Any], arrays: dict[str, np.ndarray])
         attributes={name: int(record["attributes"][name]) for name in operation.attributes},
         arrays={name: arrays[prefix + name] for name, _ in operation.arrays if prefix + name in arrays},
         parameters={
-            name: Parameter(arrays[f"{prefix}parameters.{name}"], int(exponent))
-            for name, exponent in exponents.items()
+            name: Parameter(arrays[f"{prefix}parameters.{name}"], int(exponent)) for name, exponent in exponents.items()
         },
     )
 

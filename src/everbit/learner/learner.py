@@ -192,6 +192,7 @@ class Learner:
             "cwr": rule.cwr,
             "train_body": rule.train_body,
             "count_replayed": settings.count_replayed,
+            "stochastic_rounding": settings.rounding == "stochastic",
             "seed": settings.seed,
             "learning_rates": [scale_of(settings.learning_rates[kind]) for kind in PARAMETER_KINDS],
         }

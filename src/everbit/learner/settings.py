@@ -37,6 +37,10 @@ STRATEGIES = {
 """naive: fine-tuning. cwr: CWR* on a frozen body, V24's comparison. lr: latent replay + CWR*, everbit's own."""
 
 
+ROUNDINGS = ("nearest", "stochastic")
+"""nearest: updates below half a step vanish. stochastic: up or down by chance, right on average, for narrow widths."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Options of a learner; the defaults are those of V24 where it names them.
@@ -46,8 +50,9 @@ class Settings:
     it learns, a copy of the state come on top), also as "16MB", None for no limit; with a limit the replay memory gets
     what the rest leaves, shared evenly by the classes. experience_images: with a limit, most images of one experience.
     batch_new : batch_replayed: patterns of a mini-batch. learning_rates: by kind of parameter, the strategy's where
-    none is given. count_replayed: CWR* counts replayed patterns as patterns of the experience. seed: of every shuffle
-    and draw; the same seed gives the same bits.
+    none is given. count_replayed: CWR* counts replayed patterns as patterns of the experience. rounding: of
+    the updates, one of ROUNDINGS; float learners have no use for it. seed: of every shuffle and draw; the same seed
+    gives the same bits.
     """
 
     strategy: str = "lr"
@@ -59,6 +64,7 @@ class Settings:
     batch_replayed: int = 64
     learning_rates: dict[str, float] = field(default_factory=dict)
     count_replayed: bool = True
+    rounding: str = "nearest"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -73,6 +79,8 @@ class Settings:
             ("seed", 0, 2**64 - 1),
         ):
             object.__setattr__(self, name, whole_number(name, getattr(self, name), least, most))
+        if self.rounding not in ROUNDINGS:
+            raise ConfigurationError(f"unknown rounding {self.rounding!r}: choose one of {', '.join(ROUNDINGS)}")
         object.__setattr__(self, "memory", parse_bytes(self.memory))
         object.__setattr__(self, "learning_rates", _learning_rates(self.learning_rates, self.rule))
         if not isinstance(self.count_replayed, bool):

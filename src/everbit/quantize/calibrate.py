@@ -34,6 +34,26 @@ class Latent:
     start: float
     end: float
 
+    @property
+    def step(self) -> float:
+        """Distance of two neighbouring codes."""
+        return (self.end - self.start) / (2**self.bits - 1) or 1.0
+
+
+@dataclass(frozen=True)
+class CutPoint:
+    """Where a network is cut.
+
+    threshold: of the sign that reads the value there, by channel, or None where no sign does. unit: by channel, where
+    the value is a binary convolution's sum, the real value of one; codes then stand for the integers. limits: the range
+    of the value where it is known beforehand.
+    """
+
+    node: fx.Node
+    threshold: Floats | None = None
+    unit: Floats | None = None
+    limits: tuple[float, float] | None = None
+
 
 @dataclass
 class Calibration:
@@ -106,36 +126,36 @@ def _best_range(values: Tensor, bits: int) -> tuple[float, float]:
     return best[1], best[2]
 
 
-def calibrate_latent(values: Tensor, bits: int, threshold: Floats | None) -> tuple[Latent, Tensor]:
+def calibrate_latent(
+    values: Tensor, bits: int, threshold: Floats | None, limits: tuple[float, float] | None = None
+) -> tuple[Latent, Tensor]:
     """The latent's numbers and the values as the learnable part will see them.
 
     values: [N, C, H, W] at the cut. threshold: of the sign that reads them, by channel, or None where no sign does;
-    then it is the channel's mean (docs/method.md 1.4).
+    then it is the channel's mean (docs/method.md 1.4). limits: ends of the codes' range, None for the best ones.
     """
     chosen = values.mean(dim=(0, 2, 3)) if threshold is None else torch.from_numpy(threshold).to(values.dtype)
     low, high = _one_bit(values, chosen)
-    start, end = _best_range(values, bits) if bits > 1 else (0.0, 0.0)
+    start, end = limits or (_best_range(values, bits) if bits > 1 else (0.0, 0.0))
     latent = Latent(bits, chosen.double().numpy(), low.double().numpy(), high.double().numpy(), start, end)
     if bits == 1:
         by = [t.view(1, -1, 1, 1) for t in (chosen, low, high)]
         return latent, torch.where(values >= by[0], by[2], by[1])
-    step = (end - start) / (2**bits - 1) or 1.0
-    return latent, ((values - start) / step).round().clamp(0, 2**bits - 1) * step + start
+    return latent, ((values - start) / latent.step).round().clamp(0, 2**bits - 1) * latent.step + start
 
 
 @torch.no_grad()
 def calibrate(
     graph: fx.GraphModule,
-    cut: fx.Node,
+    at: CutPoint,
     features: fx.Node,
     images: NDArray[np.uint8],
     bits: int,
-    threshold: Floats | None,
     learnable: set[fx.Node],
 ) -> Calibration:
     """Runs the images, uint8 [N, H, W, C], through the graph up to `features` and measures what the compiler needs."""
     result = Calibration()
-    order = list(graph.graph.nodes)
+    order, cut = list(graph.graph.nodes), at.node
     placeholder = order[0]
     frozen = order[1 : order.index(cut) + 1]
     at_cut = []
@@ -153,9 +173,10 @@ def calibrate(
         raise CompileError(
             f"the output of {cut.name} is no map of height, width and channels: cut at an earlier module"
         )
-    result.latent, seen = calibrate_latent(values, bits, threshold)
+    unit = torch.ones(1) if at.unit is None else torch.from_numpy(at.unit).to(values.dtype).view(1, -1, 1, 1)
+    result.latent, seen = calibrate_latent(values / unit, bits, at.threshold, at.limits)
     run = _Run(graph, result, learnable)
-    run.env[cut] = seen
+    run.env[cut] = seen * unit
     for node in order[order.index(cut) + 1 : order.index(features) + 1]:
         run.env[node] = run.run_node(node)
     result.features = run.env[features].flatten(1).double().numpy()

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 from everbit.errors import ConfigurationError
 
-ALLOWED = {"q_f": (8, 16), "q_bin": (1, 4, 8, 16), "q_nonbin": (8, 16, 32), "latent": (1, 2, 4, 8)}
+ALLOWED = {
+    "q_f": (8, 16, 32),
+    "q_bin": (1, 4, 8, 16, 32),
+    "q_nonbin": (8, 16, 32),
+    "latent": (1, 2, 4, 7, 8, 16),
+}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,9 @@ DEFAULT_CUTS = {"birealnet18": "stage4.block1", "reactnet18": "stage4.block1", "
 V24 cuts ReAct-18 at the sum inside the same block, `stage4.block1.add`.
 """
 
+WHOLE_NETWORK = "input"
+"""The name of the cut in front of everything: the latent is the image, and every layer learns."""
+
 INPUT_SHAPE = (32, 32, 3)
 """Height, width, channels of the images that the zoo's networks are trained on."""
 
