@@ -10,6 +10,15 @@ constexpr size_t kAlignment = 64;
 
 static inline size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+// Where element `index` of an array of 8, 16 or 32-bit numbers lies; nullptr stays nullptr.
+inline const void* element_at(const void* values, int64_t index, int32_t bits) {
+  return values == nullptr ? nullptr : static_cast<const uint8_t*>(values) + index * (bits / 8);
+}
+
+inline void* element_at(void* values, int64_t index, int32_t bits) {
+  return values == nullptr ? nullptr : static_cast<uint8_t*>(values) + index * (bits / 8);
+}
+
 // Takes aligned pieces off a stretch of memory, one after another; with base nullptr it only counts.
 struct Region {
   uint8_t* base = nullptr;

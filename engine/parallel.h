@@ -10,8 +10,8 @@
 
 namespace everbit {
 
-// Parts are cut at multiples of this many bytes of output, so that no two threads write the same cache line of a shared array.
-constexpr int64_t kThreadGrain = 4096;
+// Elements that a loop over numbers must have before a thread is worth waking for them.
+constexpr int64_t kElementGrain = 1 << 14;
 
 // Calls f(first, last, thread) for ranges that cover [0, count), thread in [0, threads). No range is shorter than `grain` (unless count
 // is), so that a small loop does not pay for waking threads. Ranges are handed out as threads become free: one that is interrupted by

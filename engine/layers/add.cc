@@ -85,7 +85,7 @@ void add_backward(const Context& context) {
     for (int k = 0; k < 2; ++k) {
       if (!context.needs_input_gradient(k)) continue;
       for (size_t i = 0; i < count; ++i) sums[i] = g[i];
-      write_gradient(context.gradients[context.layer.inputs[k]], sums, count, gradient.exponent, context.widths.non_binary);
+      write_input_gradient(context, k, sums, gradient.exponent);
     }
   });
 }

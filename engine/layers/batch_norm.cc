@@ -5,6 +5,9 @@
 #include <initializer_list>
 
 #include "../kernels/elementwise/elementwise.h"
+#include "../kernels/gradient/gradient.h"
+#include "../memory.h"
+#include "../parallel.h"
 #include "affine.h"
 #include "layers.h"
 
@@ -22,6 +25,19 @@ size_t elements(const Extent& extent) {
 }
 
 size_t channels(const Extent& extent) { return static_cast<size_t>(extent.program.tensor(extent.layer.output).channels); }
+
+struct BackwardScratch {
+  int64_t* gamma_sums;  // threads x channels
+  int64_t* beta_sums;   // threads x channels
+  int32_t* F;           // channels
+  void* sums;           // one a value
+
+  BackwardScratch(Region& s, int threads, size_t channels, size_t elements, int q_b)
+      : gamma_sums(s.take<int64_t>(static_cast<size_t>(threads) * channels)),
+        beta_sums(s.take<int64_t>(static_cast<size_t>(threads) * channels)),
+        F(s.take<int32_t>(channels)),
+        sums(s.take<uint8_t>(elements * accumulator_bytes(q_b))) {}
+};
 
 // F[c] and the exponent that goes with G * F[c].
 int32_t gradient_factors(const Context& context, int32_t* F) {
@@ -65,8 +81,9 @@ size_t batch_norm_saved(const Extent& extent) { return elements(extent) * sizeof
 
 size_t batch_norm_scratch(const Extent& extent) {
   const size_t forward = channels(extent) * 2 * sizeof(int32_t);
-  const size_t factors = channels(extent) * sizeof(int64_t);  // room for F and for the sums of d gamma and d beta
-  return 3 * factors + elements(extent) * accumulator_bytes(extent.widths.non_binary) + forward;
+  Region backward;
+  BackwardScratch(backward, extent.threads, channels(extent), elements(extent), extent.widths.non_binary);
+  return forward > backward.used ? forward : backward.used;
 }
 
 void batch_norm_forward(const Context& context) {
@@ -97,36 +114,46 @@ void batch_norm_backward(const Context& context) {
   const int16_t* xhat = static_cast<const int16_t*>(context.saved);
   Parameter& gamma = *context.parameter(kGamma);
   Parameter& beta = *context.parameter(kBeta);
-  const size_t channels = static_cast<size_t>(out.channels);
-  const size_t pixels = static_cast<size_t>(context.batch) * static_cast<size_t>(out.pixels());
+  const int32_t channels = out.channels;
+  const int32_t pixels = context.batch * out.pixels();
+  const int q_b = context.widths.non_binary;
+  const size_t count = static_cast<size_t>(channels) * static_cast<size_t>(context.threads);
+  Region scratch{static_cast<uint8_t*>(context.scratch)};
+  const BackwardScratch room(scratch, context.threads, static_cast<size_t>(channels),
+                             static_cast<size_t>(pixels) * static_cast<size_t>(channels), q_b);
+  for (size_t i = 0; i < count; ++i) room.gamma_sums[i] = room.beta_sums[i] = 0;
+  const bool passes = context.needs_input_gradient();
+  const int32_t exponent = passes ? gradient.exponent + gradient_factors(context, room.F) : 0;
 
-  int64_t* gamma_sum = static_cast<int64_t*>(context.scratch);
-  int64_t* beta_sum = gamma_sum + channels;
-  int32_t* F = reinterpret_cast<int32_t*>(beta_sum + channels);
-  for (size_t c = 0; c < channels; ++c) gamma_sum[c] = beta_sum[c] = 0;
-
-  with_gradient_type(context.widths.non_binary, [&](auto element, auto accumulator) {
+  with_gradient_type(q_b, [&](auto element, auto accumulator) {
     using Sum = decltype(accumulator);
     const auto* g = static_cast<const decltype(element)*>(gradient.values);
-    for (size_t p = 0; p < pixels; ++p) {
-      for (size_t c = 0; c < channels; ++c) {
-        const int64_t v = g[p * channels + c];
-        beta_sum[c] += v;
-        gamma_sum[c] += v * xhat[p * channels + c];
+    Sum* sums = passes ? static_cast<Sum*>(room.sums) : nullptr;
+    parallel_for(context.threads, pixels, kElementGrain / channels, [&](int64_t first, int64_t last, int thread) {
+      int64_t* gamma_sum = room.gamma_sums + int64_t{thread} * channels;
+      int64_t* beta_sum = room.beta_sums + int64_t{thread} * channels;
+      const int64_t start = first * channels;
+      if constexpr (sizeof(Sum) == sizeof(int32_t)) {
+        norm_gradient_loop({g + start, q_b, xhat + start, static_cast<int32_t>(last - first), channels, room.F,
+                            passes ? sums + start : nullptr, gamma_sum, beta_sum});
+      } else {
+        for (int64_t i = start; i < last * channels; ++i) {
+          const int64_t c = i % channels;
+          beta_sum[c] += g[i];
+          gamma_sum[c] += int64_t{g[i]} * xhat[i];
+          if (passes) sums[i] = static_cast<Sum>(g[i]) * room.F[c];
+        }
       }
-    }
-    if (context.needs_input_gradient()) {
-      const int32_t exponent = gradient.exponent + gradient_factors(context, F);
-      Sum* sums = reinterpret_cast<Sum*>(F + 2 * channels);
-      for (size_t p = 0; p < pixels; ++p) {
-        for (size_t c = 0; c < channels; ++c) sums[p * channels + c] = static_cast<Sum>(g[p * channels + c]) * F[c];
-      }
-      write_gradient(context.gradients[context.layer.inputs[0]], sums, pixels * channels, exponent, context.widths.non_binary);
-    }
+    });
+    if (passes) write_input_gradient(context, 0, sums, exponent);
   });
-  for (int32_t c = 0; c < out.channels; ++c) {
-    update_parameter(gamma, c, gamma_sum[c], step_of(context, gamma), gradient.exponent - kXhatFraction);
-    update_parameter(beta, c, beta_sum[c], step_of(context, beta), gradient.exponent);
+  for (size_t i = static_cast<size_t>(channels); i < count; ++i) {
+    room.gamma_sums[i % static_cast<size_t>(channels)] += room.gamma_sums[i];
+    room.beta_sums[i % static_cast<size_t>(channels)] += room.beta_sums[i];
+  }
+  for (int32_t c = 0; c < channels; ++c) {
+    update_parameter(gamma, c, room.gamma_sums[c], step_of(context, gamma), gradient.exponent - kXhatFraction);
+    update_parameter(beta, c, room.beta_sums[c], step_of(context, beta), gradient.exponent);
   }
 }
 

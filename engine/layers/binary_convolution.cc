@@ -438,9 +438,7 @@ void binary_convolution_backward(const Context& context) {
       Region scratch{static_cast<uint8_t*>(context.scratch)};
       const InputGradientScratch<G, Sum> room(scratch, context.threads, context.batch, in, out, window_of(context.layer).taps());
       input_gradient(context, room, g);
-      write_gradient(context.gradients[context.layer.inputs[0]], room.input_sums,
-                     static_cast<size_t>(context.batch) * static_cast<size_t>(in.elements()), gradient.exponent,
-                     context.widths.non_binary);
+      write_input_gradient(context, 0, room.input_sums, gradient.exponent);
     }
     const Parameter* latent = context.parameter(kWeight);
     if (latent != nullptr && latent->values != nullptr && latent->trainable) {

@@ -195,8 +195,7 @@ void convolution_backward(const Context& context) {
           }
         });
       }
-      write_gradient(context.gradients[context.layer.inputs[0]], sums, count, gradient.exponent + weight.range_exponent - 7,
-                     context.widths.non_binary);
+      write_input_gradient(context, 0, sums, gradient.exponent + weight.range_exponent - 7);
     }
     if (!weight.trainable) return;
     const Scale step = step_of(context, weight) * context.layer.scale_attribute(kInputScale);

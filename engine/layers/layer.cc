@@ -43,10 +43,13 @@ size_t activation_bytes(const TensorRecord& tensor, int32_t batch) {
 
 namespace {
 
+template <typename Sum>
+constexpr bool kShort = sizeof(Sum) == sizeof(int32_t);  // sums of gradients of 8 and 16 bits, which have loops
+
 template <typename T, typename Sum>
-void quantize_into(Gradient& gradient, const Sum* sums, size_t count, int32_t exponent, int shift, int q_b) {
-  if constexpr (sizeof(Sum) == sizeof(int32_t) && sizeof(T) < sizeof(int32_t)) {
-    narrow_loop({sums, count, shift, q_b, gradient.values});
+void quantize_into(Gradient& gradient, const Sum* sums, size_t count, int32_t exponent, int shift, int q_b, int threads) {
+  if constexpr (kShort<Sum>) {
+    narrow_loop({sums, count, shift, q_b, gradient.values}, threads);
   } else {
     T* values = static_cast<T*>(gradient.values);
     for (size_t i = 0; i < count; ++i) values[i] = static_cast<T>(saturate_symmetric(rounding_shift(sums[i], shift), q_b));
@@ -56,10 +59,10 @@ void quantize_into(Gradient& gradient, const Sum* sums, size_t count, int32_t ex
 }
 
 template <typename Sum>
-int quantizing_shift(const Sum* sums, size_t count, int q_b) {
+int quantizing_shift(const Sum* sums, size_t count, int q_b, int threads) {
   uint64_t all = 0;  // the OR of all magnitudes has the length of the largest
-  if constexpr (sizeof(Sum) == sizeof(int32_t)) {
-    all = magnitude_loop(sums, count);
+  if constexpr (kShort<Sum>) {
+    all = magnitude_loop(sums, count, threads);
   } else {
     for (size_t i = 0; i < count; ++i) {
       const int64_t v = sums[i];
@@ -70,30 +73,45 @@ int quantizing_shift(const Sum* sums, size_t count, int q_b) {
   return length > q_b - 1 ? length - (q_b - 1) : 0;
 }
 
+// To nothing at 31 and beyond, for values of 16 bits.
+int32_t at_most_31(int32_t shift) { return shift > 31 ? 31 : shift; }
+
 }  // namespace
 
 template <typename Sum>
-void write_gradient(Gradient& gradient, Sum* sums, size_t count, int32_t exponent, int q_b) {
+void write_gradient(Gradient& gradient, Sum* sums, size_t count, int32_t exponent, int q_b, int threads) {
   with_gradient_type(q_b, [&](auto element, auto) {
     using T = decltype(element);
-    int shift = quantizing_shift(sums, count, q_b);
+    int shift = quantizing_shift(sums, count, q_b, threads);
     if (gradient.present) {
-      const T* before = static_cast<const T*>(gradient.values);
       const int32_t mine = exponent + shift;
       const int32_t common = mine > gradient.exponent ? mine : gradient.exponent;
-      for (size_t i = 0; i < count; ++i) {
-        const int64_t quantized = saturate_symmetric(rounding_shift(sums[i], shift), q_b);
-        sums[i] = static_cast<Sum>(rounding_shift(before[i], common - gradient.exponent) +
-                                   rounding_shift(quantized, common - mine));
+      if constexpr (kShort<Sum> && sizeof(T) < sizeof(int32_t)) {
+        merge_loop({sums, gradient.values, count, q_b, shift, at_most_31(common - mine), at_most_31(common - gradient.exponent)}, threads);
+      } else {
+        const T* before = static_cast<const T*>(gradient.values);
+        for (size_t i = 0; i < count; ++i) {
+          const int64_t quantized = saturate_symmetric(rounding_shift(sums[i], shift), q_b);
+          sums[i] = static_cast<Sum>(rounding_shift(before[i], common - gradient.exponent) + rounding_shift(quantized, common - mine));
+        }
       }
       exponent = common;
-      shift = quantizing_shift(sums, count, q_b);
+      shift = quantizing_shift(sums, count, q_b, threads);
     }
-    quantize_into<T>(gradient, sums, count, exponent, shift, q_b);
+    quantize_into<T>(gradient, sums, count, exponent, shift, q_b, threads);
   });
 }
 
-template void write_gradient(Gradient&, int32_t*, size_t, int32_t, int);
-template void write_gradient(Gradient&, int64_t*, size_t, int32_t, int);
+template void write_gradient(Gradient&, int32_t*, size_t, int32_t, int, int);
+template void write_gradient(Gradient&, int64_t*, size_t, int32_t, int, int);
+
+template <typename Sum>
+void write_input_gradient(const Context& context, int k, Sum* sums, int32_t exponent) {
+  const size_t count = static_cast<size_t>(context.batch) * static_cast<size_t>(context.input(k).elements());
+  write_gradient(context.gradients[context.layer.inputs[k]], sums, count, exponent, context.widths.non_binary, context.threads);
+}
+
+template void write_input_gradient(const Context&, int, int32_t*, int32_t);
+template void write_input_gradient(const Context&, int, int64_t*, int32_t);
 
 }  // namespace everbit

@@ -116,7 +116,11 @@ inline size_t accumulator_bytes(int q_b) { return q_b == 32 ? sizeof(int64_t) : 
 // Quantizes accumulated gradients of a tensor to q_b bits with one exponent, and adds them to what other readers of the tensor left
 // there (docs/arithmetic.md, section 4). Overwrites `sums`.
 template <typename Sum>
-void write_gradient(Gradient& gradient, Sum* sums, size_t count, int32_t exponent, int q_b);
+void write_gradient(Gradient& gradient, Sum* sums, size_t count, int32_t exponent, int q_b, int threads);
+
+// The same for the k-th input of a layer, from one sum an element of it.
+template <typename Sum>
+void write_input_gradient(const Context& context, int k, Sum* sums, int32_t exponent);
 
 // P <- P - lr * D for element i of a parameter; `step` is learning rate / batch times the layer's own factor, without exponents.
 inline void update_parameter(Parameter& p, int32_t i, int64_t sum, Scale step, int32_t exponent) {

@@ -45,8 +45,7 @@ void mean_backward(const Context& context, const Window& window, int32_t count) 
         }
       });
     }
-    write_gradient(context.gradients[context.layer.inputs[0]], sums, elements, gradient.exponent + share.exponent - 15,
-                   context.widths.non_binary);
+    write_input_gradient(context, 0, sums, gradient.exponent + share.exponent - 15);
   });
 }
 
@@ -153,7 +152,7 @@ void max_pool_backward(const Context& context) {
         image[pixel * in.channels + c] += g[p * out.channels + c];
       }
     }
-    write_gradient(context.gradients[context.layer.inputs[0]], sums, elements, gradient.exponent, context.widths.non_binary);
+    write_input_gradient(context, 0, sums, gradient.exponent);
   });
 }
 

@@ -109,8 +109,7 @@ void rprelu_backward(const Context& context) {
       }
     });
     if (context.needs_input_gradient()) {
-      write_gradient(context.gradients[context.layer.inputs[0]], sums, pixels * static_cast<size_t>(channels),
-                     gradient.exponent - shift, context.widths.non_binary);
+      write_input_gradient(context, 0, sums, gradient.exponent - shift);
     }
     const int32_t exponents[3] = {gradient.exponent - shift, gradient.exponent - 11, gradient.exponent};
     for (int k = 0; k < 3; ++k) {

@@ -3,6 +3,9 @@
 // Bounds: u saturates to int32 in units of 2^-16; the estimator's factor is at most 2^15, so that G times it fits int32 for q_b <= 16.
 #include "../bits.h"
 #include "../kernels/elementwise/elementwise.h"
+#include "../kernels/gradient/gradient.h"
+#include "../memory.h"
+#include "../parallel.h"
 #include "layers.h"
 
 namespace everbit {
@@ -24,9 +27,11 @@ struct RealInput {
 
   int32_t operator()(int32_t q, int32_t c) const {
     int64_t u = scale(q - zero_point, to_real);
-    if (bias != nullptr) u += shift_either_way(bias->forward16(c), bias->range_exponent + 1);
+    if (bias != nullptr) u += bias_of(c);
     return saturate(u, 32);
   }
+
+  int64_t bias_of(int32_t c) const { return shift_either_way(bias->forward16(c), bias->range_exponent + 1); }
 };
 
 RealInput real_input(const Context& context) {
@@ -55,12 +60,6 @@ const char* sign_check(const Program& program, const LayerRecord& layer) {
   return nullptr;
 }
 
-size_t sign_scratch(const Extent& extent) {
-  const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
-  const size_t sums = static_cast<size_t>(extent.batch) * static_cast<size_t>(in.elements()) * accumulator_bytes(extent.widths.non_binary);
-  return sums + static_cast<size_t>(in.channels) * sizeof(int64_t);
-}
-
 void sign_forward(const Context& context) {
   const TensorRecord& in = context.input();
   uint64_t* words = context.output_values<uint64_t>();
@@ -85,6 +84,38 @@ void sign_forward(const Context& context) {
   });
 }
 
+namespace {
+
+struct BackwardScratch {
+  int64_t* bias_sum;  // channels
+  int32_t* bias;      // channels: the learned bias in units of 2^-16
+  void* sums;         // one a value of the input
+
+  BackwardScratch(Region& s, const TensorRecord& in, int32_t batch, int q_b)
+      : bias_sum(s.take<int64_t>(static_cast<size_t>(in.channels))),
+        bias(s.take<int32_t>(static_cast<size_t>(in.channels))),
+        sums(s.take<uint8_t>(static_cast<size_t>(batch) * static_cast<size_t>(in.elements()) * accumulator_bytes(q_b))) {}
+};
+
+// Whether the estimator's loop takes this call; if so, `bias` is filled.
+bool has_loop(const RealInput& real, const TensorRecord& in, int q_b, int32_t* bias) {
+  if (in.bits == 32 || q_b == 32 || real.to_real.exponent < -31 || real.to_real.exponent > 14) return false;
+  for (int32_t c = 0; real.bias != nullptr && c < in.channels; ++c) {
+    const int64_t value = real.bias_of(c);
+    if (value != static_cast<int32_t>(value)) return false;
+    bias[c] = static_cast<int32_t>(value);
+  }
+  return true;
+}
+
+}  // namespace
+
+size_t sign_scratch(const Extent& extent) {
+  Region region;
+  BackwardScratch(region, extent.program.tensor(extent.layer.inputs[0]), extent.batch, extent.widths.non_binary);
+  return region.used;
+}
+
 void sign_backward(const Context& context) {
   const TensorRecord& in = context.input();
   const Gradient& gradient = context.output_gradient();
@@ -92,37 +123,43 @@ void sign_backward(const Context& context) {
   const int32_t clip = context.layer.attributes[kClip];
   const bool approximate = context.layer.attributes[kEstimator] == kApproxSign;
   const int32_t exponent = gradient.exponent - (approximate ? 14 : 0);
-  const size_t pixels = static_cast<size_t>(context.batch) * static_cast<size_t>(in.pixels());
+  const int32_t pixels = context.batch * in.pixels();
   const int32_t channels = in.channels;
+  const int q_b = context.widths.non_binary;
+  Region scratch{static_cast<uint8_t*>(context.scratch)};
+  const BackwardScratch room(scratch, in, context.batch, q_b);
 
-  with_gradient_type(context.widths.non_binary, [&](auto element, auto accumulator) {
+  with_gradient_type(q_b, [&](auto element, auto accumulator) {
     using Sum = decltype(accumulator);
     const auto* g = static_cast<const decltype(element)*>(gradient.values);
-    int64_t* bias_sum = static_cast<int64_t*>(context.scratch);
-    Sum* sums = reinterpret_cast<Sum*>(bias_sum + channels);
-    for (int32_t c = 0; c < channels; ++c) bias_sum[c] = 0;
-    with_activation_type(in.bits, [&](auto from) {
-      const auto* x = context.input_values<decltype(from)>();
-      size_t i = 0;
-      for (size_t p = 0; p < pixels; ++p) {
-        for (int32_t c = 0; c < channels; ++c, ++i) {
-          const int64_t u = real(x[i], c);
-          const int64_t size = u < 0 ? -u : u;
-          const int64_t slope = (int64_t{1} << 15) - (size >> 1);
-          const int64_t factor = approximate ? (slope > 0 ? slope : 0) : size <= clip;
-          sums[i] = static_cast<Sum>(g[i] * factor);
-          bias_sum[c] += sums[i];
-        }
+    Sum* sums = static_cast<Sum*>(room.sums);
+    if (has_loop(real, in, q_b, room.bias)) {
+      estimator_loop({context.input_values<void>(), g, in.bits, q_b, pixels, channels, real.to_real, in.zero_point,
+                      real.bias != nullptr ? room.bias : nullptr, approximate, clip, static_cast<int32_t*>(room.sums)},
+                     context.threads);
+    } else {
+      with_activation_type(in.bits, [&](auto from) {
+        const auto* x = context.input_values<decltype(from)>();
+        parallel_for(context.threads, pixels, kElementGrain / channels, [&](int64_t first, int64_t last, int) {
+          for (int64_t i = first * channels; i < last * channels; ++i) {
+            const int64_t u = real(x[i], static_cast<int32_t>(i % channels));
+            const int64_t size = u < 0 ? -u : u;
+            const int64_t slope = (int64_t{1} << 15) - (size >> 1);
+            sums[i] = static_cast<Sum>(g[i] * (approximate ? (slope > 0 ? slope : 0) : size <= clip));
+          }
+        });
+      });
+    }
+    if (Parameter* bias = context.parameter(kBias)) {
+      for (int32_t c = 0; c < channels; ++c) room.bias_sum[c] = 0;
+      if constexpr (sizeof(Sum) == sizeof(int32_t)) {
+        channel_sum_loop({sums, pixels, channels, room.bias_sum});
+      } else {
+        for (int64_t i = 0; i < int64_t{pixels} * channels; ++i) room.bias_sum[i % channels] += sums[i];
       }
-    });
-    if (context.needs_input_gradient()) {
-      write_gradient(context.gradients[context.layer.inputs[0]], sums, pixels * static_cast<size_t>(channels), exponent,
-                     context.widths.non_binary);
+      for (int32_t c = 0; c < channels; ++c) update_parameter(*bias, c, room.bias_sum[c], step_of(context, *bias), exponent);
     }
-    Parameter* bias = context.parameter(kBias);
-    for (int32_t c = 0; bias != nullptr && c < channels; ++c) {
-      update_parameter(*bias, c, bias_sum[c], step_of(context, *bias), exponent);
-    }
+    if (context.needs_input_gradient()) write_input_gradient(context, 0, sums, exponent);
   });
 }
 

@@ -48,10 +48,11 @@ const char* Head::check(const Program& program, int32_t classes, int64_t batch) 
   return nullptr;
 }
 
-void Head::plan(const Program& program, Widths widths, int32_t classes, HeadRule rule, Region& persistent, Region& fixed) {
+void Head::plan(const Program& program, Widths widths, int32_t classes, int threads, HeadRule rule, Region& persistent, Region& fixed) {
   program_ = program;
   widths_ = widths;
   classes_ = classes;
+  threads_ = threads;
   features_ = program.feature_tensor().elements();
   rule_ = rule;
   const size_t bytes = stored_bytes(classes * features_, widths.non_binary);
@@ -151,7 +152,7 @@ int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch,
   }
   // The logits have served: their memory takes the quantized gradient.
   Gradient loss{room.logits, 0, false};
-  write_gradient(loss, room.gradient, count, -kProbabilityBits, widths_.non_binary);
+  write_gradient(loss, room.gradient, count, -kProbabilityBits, widths_.non_binary, threads_);
 
   Parameter w = rows(tw_);
   w.rounding = rounding_of_parameter(rounding, program_.parameter_count());  // the head's comes after those of the layers
@@ -168,7 +169,7 @@ int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch,
         }
       }
       write_gradient(feature_gradient, room.features, static_cast<size_t>(batch) * static_cast<size_t>(features_),
-                     loss.exponent + w.range_exponent - 15, widths_.non_binary);
+                     loss.exponent + w.range_exponent - 15, widths_.non_binary, threads_);
     }
     const Scale by = step * program_.head().feature;
     with_activation_type(tensor.bits, [&](auto type) {

@@ -20,7 +20,7 @@ class Head {
   static const char* check(const Program& program, int32_t classes, int64_t batch);
 
   // cw and past are kept with a saved learner; tw and the counts live for one experience.
-  void plan(const Program& program, Widths widths, int32_t classes, HeadRule rule, Region& persistent, Region& fixed);
+  void plan(const Program& program, Widths widths, int32_t classes, int threads, HeadRule rule, Region& persistent, Region& fixed);
   void start();
 
   // Memory that train() and logits() need for a batch.
@@ -51,6 +51,7 @@ class Head {
   Program program_;
   Widths widths_{};
   int32_t classes_ = 0;
+  int threads_ = 1;
   int32_t features_ = 0;
   HeadRule rule_ = HeadRule::kCwr;
   void* cw_ = nullptr;

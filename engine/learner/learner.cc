@@ -35,7 +35,7 @@ void Learner::layout(Block* blocks, Region& persistent, Region& fixed) {
   const size_t head_bytes = Head::scratch_bytes(program_, options_.classes, batch);
   use_.shared = network_.plan(program_, options_.widths, batch, options_.threads, head_bytes, options_.train_body, false, blocks,
                               persistent, fixed);
-  head_.plan(program_, options_.widths, options_.classes, options_.head_rule, persistent, fixed);
+  head_.plan(program_, options_.widths, options_.classes, options_.threads, options_.head_rule, persistent, fixed);
   const size_t before_replay = persistent.used;
   replay_.plan(options_.replay_slots, options_.replay_per_class, options_.classes, latent_bytes_, persistent);
   use_.replay = persistent.used - before_replay;

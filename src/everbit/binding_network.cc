@@ -26,7 +26,7 @@ class Network {
     const auto layout = [&] {
       const size_t shared = network_.plan(program, widths(options), batch, threads(options), head_bytes, true, true, blocks.data(),
                                           persistent, fixed);
-      head_.plan(program, widths(options), classes, rule, persistent, fixed);
+      head_.plan(program, widths(options), classes, threads(options), rule, persistent, fixed);
       return shared;
     };
     const size_t shared = layout();

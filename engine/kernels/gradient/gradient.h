@@ -1,7 +1,8 @@
-// Loops of the backward pass: quantizing gradients, updates of latent weights (docs/arithmetic.md, section 4).
+// Loops of the backward pass: quantizing and merging gradients, estimators, batch norm, updates of latent weights (docs/arithmetic.md,
+// section 4).
 //
 // Written once in loops.h and compiled once for every instruction set, like kernels/elementwise. They take the ordinary case, 32-bit sums;
-// what is wider goes through fixed_point.h, with the same result.
+// what is wider goes through fixed_point.h, with the same result. `threads` may share the work of a call.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 namespace everbit {
 
 // The OR of all magnitudes: it is as long as the longest.
-uint32_t magnitude_loop(const int32_t* sums, size_t count);
+uint32_t magnitude_loop(const int32_t* sums, size_t count, int threads);
 
 // values[i] = sats(rshift(sums[i], shift), bits), bits 8 or 16, shift 0 to 31.
 struct NarrowCall {
@@ -23,7 +24,57 @@ struct NarrowCall {
   int32_t bits;
   void* values;
 };
-void narrow_loop(const NarrowCall&);
+void narrow_loop(const NarrowCall&, int threads);
+
+// sums[i] = rshift(sats(rshift(sums[i], shift), bits), sum_shift) + rshift(before[i], before_shift): a gradient meets what other readers of
+// its tensor left there. before: `bits` bits, 8 or 16; shifts 0 to 31.
+struct MergeCall {
+  int32_t* sums;
+  const void* before;
+  size_t count;
+  int32_t bits;
+  int32_t shift, sum_shift, before_shift;
+};
+void merge_loop(const MergeCall&, int threads);
+
+// The straight-through estimators of a sign: sums = g * factor(u), u = sat(scale(x - zero_point, to_real) + bias[c], 32) in units of 2^-16;
+// factor = max(0, 2^15 - (|u| >> 1)) where `approximate`, else [|u| <= clip]. x, g: pixels x channels of 8 or 16 bits; exponents of to_real
+// from -31 to 14; bias: nullptr where the sign has none.
+struct EstimatorCall {
+  const void* x;
+  const void* g;
+  int32_t x_bits, g_bits;
+  int32_t pixels, channels;
+  Scale to_real;
+  int32_t zero_point;
+  const int32_t* bias;
+  bool approximate;
+  int32_t clip;
+  int32_t* sums;
+};
+void estimator_loop(const EstimatorCall&, int threads);
+
+// totals[c] += sum over pixels of values[p][c].
+struct ChannelSumCall {
+  const int32_t* values;
+  int32_t pixels, channels;
+  int64_t* totals;
+};
+void channel_sum_loop(const ChannelSumCall&);
+
+// The gradients of a batch norm: beta[c] += g, gamma[c] += g * xhat, sums = g * F[c]. g: pixels x channels of 8 or 16 bits; |F| <= 2^15;
+// sums: nullptr where nobody needs them.
+struct NormGradientCall {
+  const void* g;
+  int32_t g_bits;
+  const int16_t* xhat;
+  int32_t pixels, channels;
+  const int32_t* F;
+  int32_t* sums;
+  int64_t* gamma;
+  int64_t* beta;
+};
+void norm_gradient_loop(const NormGradientCall&);
 
 // W[i] = sats(W[i] - scale(sums[i], by), width) for latent weights of 8, 16 or 32 bits; bit i of the result is [W[i] >= 0]. count <= 64.
 // Where the rounding is stochastic, scale_randomly() with the draw of element first + i.

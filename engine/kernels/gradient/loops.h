@@ -41,6 +41,108 @@ void narrow(const NarrowCall& call) {
   }
 }
 
+template <typename F>
+void by_bits(int32_t bits, F&& f) {
+  if (bits == 8) {
+    f(int8_t{});
+  } else {
+    f(int16_t{});
+  }
+}
+
+// rshift() without a branch; half a unit is added to a magnitude below 2^31.
+inline int32_t rounded(int32_t v, int32_t shift) {
+  const int32_t negative = v >> 31;
+  const uint32_t half = (uint32_t{1} << shift) >> 1;
+  const uint32_t magnitude = (static_cast<uint32_t>(v ^ negative) - static_cast<uint32_t>(negative) + half) >> shift;
+  return (static_cast<int32_t>(magnitude) ^ negative) - negative;
+}
+
+void merge(const MergeCall& call) {
+  by_bits(call.bits, [&](auto type) {
+    using T = decltype(type);
+    int32_t* __restrict sums = call.sums;
+    const T* __restrict before = static_cast<const T*>(call.before);
+    const size_t count = call.count;
+    const int32_t shift = call.shift, sum_shift = call.sum_shift, before_shift = call.before_shift;
+    constexpr int32_t top = (int32_t{1} << (8 * sizeof(T) - 1)) - 1;
+    for (size_t i = 0; i < count; ++i) {
+      const int32_t mine = rounded(sums[i], shift);
+      const int32_t kept = mine > top ? top : mine < -top ? -top : mine;
+      sums[i] = rounded(kept, sum_shift) + rounded(before[i], before_shift);
+    }
+  });
+}
+
+template <bool kBias, bool kApproximate, typename X, typename G>
+void estimator_typed(const EstimatorCall& call) {
+  const X* __restrict x = static_cast<const X*>(call.x);
+  const G* __restrict g = static_cast<const G*>(call.g);
+  int32_t* __restrict sums = call.sums;
+  const int32_t* __restrict bias = call.bias;
+  const int32_t pixels = call.pixels, channels = call.channels, zero_point = call.zero_point, mantissa = call.to_real.mantissa;
+  const int32_t up = call.to_real.exponent > 0 ? call.to_real.exponent : 0;
+  const int32_t down = call.to_real.exponent > 0 ? 0 : -call.to_real.exponent;
+  const uint32_t clip = static_cast<uint32_t>(call.clip);
+  for (int32_t p = 0; p < pixels; ++p, x += channels, g += channels, sums += channels) {
+    for (int32_t c = 0; c < channels; ++c) {
+      int32_t u = scale32((x[c] - zero_point) * (int32_t{1} << up), mantissa, down);
+      if (kBias) {
+        const int64_t sum = int64_t{u} + bias[c];
+        u = static_cast<int32_t>(sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum);
+      }
+      const uint32_t size = u < 0 ? 0 - static_cast<uint32_t>(u) : static_cast<uint32_t>(u);
+      const int32_t slope = size < 65536 ? 32768 - static_cast<int32_t>(size >> 1) : 0;
+      sums[c] = g[c] * (kApproximate ? slope : size <= clip);
+    }
+  }
+}
+
+template <bool kBias, bool kApproximate>
+void estimator_of_widths(const EstimatorCall& call) {
+  by_bits(call.x_bits, [&](auto x) {
+    by_bits(call.g_bits, [&](auto g) { estimator_typed<kBias, kApproximate, decltype(x), decltype(g)>(call); });
+  });
+}
+
+void estimator(const EstimatorCall& call) {
+  if (call.bias != nullptr) {
+    call.approximate ? estimator_of_widths<true, true>(call) : estimator_of_widths<true, false>(call);
+  } else {
+    call.approximate ? estimator_of_widths<false, true>(call) : estimator_of_widths<false, false>(call);
+  }
+}
+
+void channel_sum(const ChannelSumCall& call) {
+  const int32_t* __restrict values = call.values;
+  int64_t* __restrict totals = call.totals;
+  const int32_t pixels = call.pixels, channels = call.channels;
+  for (int32_t p = 0; p < pixels; ++p, values += channels) {
+    for (int32_t c = 0; c < channels; ++c) totals[c] += values[c];
+  }
+}
+
+void norm_gradient(const NormGradientCall& call) {
+  by_bits(call.g_bits, [&](auto type) {
+    const auto* __restrict g = static_cast<const decltype(type)*>(call.g);
+    const int16_t* __restrict xhat = call.xhat;
+    const int32_t* __restrict F = call.F;
+    int32_t* __restrict sums = call.sums;
+    int64_t* __restrict gamma = call.gamma;
+    int64_t* __restrict beta = call.beta;
+    const int32_t pixels = call.pixels, channels = call.channels;
+    for (int32_t p = 0; p < pixels; ++p, g += channels, xhat += channels) {
+      for (int32_t c = 0; c < channels; ++c) {
+        beta[c] += g[c];
+        gamma[c] += g[c] * xhat[c];
+      }
+      if (sums == nullptr) continue;
+      for (int32_t c = 0; c < channels; ++c) sums[c] = g[c] * F[c];
+      sums += channels;
+    }
+  });
+}
+
 template <typename T>
 void update_randomly(const UpdateCall& call) {
   T* __restrict weights = static_cast<T*>(call.weights);
