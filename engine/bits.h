@@ -30,12 +30,12 @@ static inline uint64_t packed(const uint8_t* flags) {
 
 // Reads `bits` (1..16) bits at a bit offset of a byte string, lowest bit first.
 static inline uint32_t read_bits(const uint8_t* bytes, size_t offset, int bits) {
-  uint32_t value = 0;
-  for (int i = 0; i < bits; ++i) {
-    const size_t at = offset + static_cast<size_t>(i);
-    value |= static_cast<uint32_t>((bytes[at >> 3] >> (at & 7)) & 1) << i;
-  }
-  return value;
+  const uint8_t* first = bytes + (offset >> 3);
+  const int shift = static_cast<int>(offset & 7);
+  uint32_t value = first[0];
+  if (shift + bits > 8) value |= uint32_t{first[1]} << 8;
+  if (shift + bits > 16) value |= uint32_t{first[2]} << 16;
+  return (value >> shift) & ((uint32_t{1} << bits) - 1);
 }
 
 // Writes `bits` bits at a bit offset; the bytes must be zero there.

@@ -63,6 +63,11 @@ void for_each_bit(const TensorRecord& tensor, F&& f) {
 template <typename T>
 using Level = std::conditional_t<sizeof(T) == sizeof(int32_t), int32_t, int16_t>;
 
+template <typename T>
+T level(int32_t code, int32_t low, int32_t high) {
+  return static_cast<T>(saturate(code != 0 ? high : low, 8 * static_cast<int>(sizeof(T))));
+}
+
 }  // namespace
 
 const char* latent_check(const Program& program, const LayerRecord& layer) {
@@ -137,11 +142,17 @@ void latent_decode(const Program& program, const uint8_t* codes, void* values) {
     const auto* low = program.array<Level<T>>(layer, kLow);
     const auto* high = program.array<Level<T>>(layer, kHigh);
     T* y = static_cast<T*>(values);
+    if (bits == 1 && tensor.channels % 8 == 0) {  // whole bytes of codes belong to a pixel: eight values at once
+      for (int32_t i = 0; i < tensor.elements(); i += 8) {
+        const int32_t c = i % tensor.channels;
+        for (int32_t k = 0; k < 8; ++k) y[i + k] = level<T>((codes[i / 8] >> k) & 1, low[c + k], high[c + k]);
+      }
+      return;
+    }
     for (int32_t i = 0; i < tensor.elements(); ++i) {
       const int32_t code = static_cast<int32_t>(read_bits(codes, static_cast<size_t>(i) * static_cast<size_t>(bits), bits));
       const int32_t c = i % tensor.channels;
-      const int64_t q = bits == 1 ? (code != 0 ? high[c] : low[c]) : value_of<T>(layer.attributes, code);
-      y[i] = static_cast<T>(saturate(q, tensor.bits));
+      y[i] = bits == 1 ? level<T>(code, low[c], high[c]) : static_cast<T>(saturate(value_of<T>(layer.attributes, code), tensor.bits));
     }
   });
 }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "../layers/layers.h"
+#include "../parallel.h"
 
 namespace everbit {
 namespace {
@@ -43,6 +44,7 @@ void Learner::layout(Block* blocks, Region& persistent, Region& fixed) {
   counts_ = fixed.take<uint32_t>(static_cast<size_t>(options_.classes));
   kept_ = fixed.take<uint8_t>(static_cast<size_t>(options_.classes));
   batch_labels_ = fixed.take<uint16_t>(static_cast<size_t>(batch));
+  batch_codes_ = fixed.take<const uint8_t*>(static_cast<size_t>(batch));
   query_codes_ = fixed.take<uint8_t>(latent_bytes_);
   const size_t before_experience = fixed.used;
   experience_codes_ = fixed.take<uint8_t>(static_cast<size_t>(options_.experience_patterns) * latent_bytes_);
@@ -125,10 +127,13 @@ void Learner::next_replay_pass() {
   replay_order_ = {static_cast<uint32_t>(replay_size_ > 0 ? replay_size_ : 1), state_->random.next()};
 }
 
-void Learner::decode_into_batch(int32_t place, const uint8_t* codes) {
+void Learner::decode_batch(int32_t batch) {
   const int32_t tensor = program_.layer(program_.latent_layer()).output;
   uint8_t* values = static_cast<uint8_t*>(network_.activation(tensor));
-  latent_decode(program_, codes, values + activation_bytes(program_.tensor(tensor), 1) * static_cast<size_t>(place));
+  const size_t bytes = activation_bytes(program_.tensor(tensor), 1);
+  parallel_for(options_.threads, batch, 1, [&](int64_t first, int64_t last, int) {
+    for (int64_t i = first; i < last; ++i) latent_decode(program_, batch_codes_[i], values + bytes * static_cast<size_t>(i));
+  });
 }
 
 Learner::Step Learner::train_step() {
@@ -144,15 +149,16 @@ Learner::Step Learner::train_step() {
   const int32_t batch = fresh + replayed;
   for (int32_t i = 0; i < fresh; ++i) {
     const uint32_t at = epoch_order_(static_cast<uint32_t>(epoch_position_++));
-    decode_into_batch(i, experience_codes_ + at * latent_bytes_);
+    batch_codes_[i] = experience_codes_ + at * latent_bytes_;
     batch_labels_[i] = experience_labels_[at];
   }
   for (int32_t i = fresh; i < batch; ++i) {
     if (replay_position_ >= replay_size_) next_replay_pass();
     const int32_t slot = static_cast<int32_t>(replay_order_(static_cast<uint32_t>(replay_position_++)));
-    decode_into_batch(i, replay_.pattern(slot));
+    batch_codes_[i] = replay_.pattern(slot);
     batch_labels_[i] = replay_.label(slot);
   }
+  decode_batch(batch);
 
   Scale step[kParameterKinds];
   for (int kind = 0; kind < kParameterKinds; ++kind) {

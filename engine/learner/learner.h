@@ -89,7 +89,7 @@ class Learner {
   };
 
   void layout(Block* blocks, Region& persistent, Region& fixed);
-  void decode_into_batch(int32_t place, const uint8_t* codes);
+  void decode_batch(int32_t batch);
   void next_replay_pass();
 
   Program program_;
@@ -107,6 +107,7 @@ class Learner {
   uint32_t* counts_ = nullptr;   // patterns of each class in the experience, as CWR* counts them
   uint8_t* kept_ = nullptr;      // classes whose rows start from the consolidated ones
   uint16_t* batch_labels_ = nullptr;
+  const uint8_t** batch_codes_ = nullptr;
   uint8_t* query_codes_ = nullptr;  // of the image being classified
 
   int32_t experience_size_ = 0;

@@ -125,21 +125,21 @@ void norm_typed(const NormCall& call) {
   const bool ordinary = call.output.exponent <= 0 && call.output.exponent >= -31;
   const int32_t mantissa = call.output.mantissa;
   const int32_t shift = ordinary ? -call.output.exponent : 0;
+  const auto normalized = [&](int32_t c, int32_t q) {
+    const int32_t xhat16 = clamped<int16_t>(rounded(q * A[c] + B[c], s[c]));
+    // gamma * xhat is below 2^30: the sum leaves 32 bits only where beta is large, and then saturates.
+    const int64_t exact = int64_t{gamma[c] * xhat16} + beta[c];
+    return static_cast<int32_t>(exact > INT32_MAX ? INT32_MAX : exact < INT32_MIN ? INT32_MIN : exact);
+  };
   for (int32_t p = 0; p < pixels; ++p, x += channels, y += channels) {
     if (xhat != nullptr) {
       for (int32_t c = 0; c < channels; ++c) xhat[c] = clamped<int16_t>(rounded(int32_t{x[c]} * A[c] + B[c], s[c]));
       xhat += channels;
     }
-    for (int32_t c = 0; c < channels; ++c) {
-      const int32_t normalised = clamped<int16_t>(rounded(int32_t{x[c]} * A[c] + B[c], s[c]));
-      // gamma * xhat is below 2^30: the sum leaves 32 bits only where beta is large, and then saturates.
-      const int64_t exact = int64_t{gamma[c] * normalised} + beta[c];
-      const int32_t sum = static_cast<int32_t>(exact > INT32_MAX ? INT32_MAX : exact < INT32_MIN ? INT32_MIN : exact);
-      if (ordinary) {
-        y[c] = placed<Y>(scale32(sum, mantissa, shift), zero_point);
-      } else {
-        y[c] = narrowed<Y>(zero_point + int64_t{scale(sum, call.output)});
-      }
+    if (ordinary) {
+      for (int32_t c = 0; c < channels; ++c) y[c] = placed<Y>(scale32(normalized(c, x[c]), mantissa, shift), zero_point);
+    } else {
+      for (int32_t c = 0; c < channels; ++c) y[c] = narrowed<Y>(zero_point + int64_t{scale(normalized(c, x[c]), call.output)});
     }
   }
 }
