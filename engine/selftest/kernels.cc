@@ -254,7 +254,7 @@ void update_vector(Draw& draw) {
   rest.write(sums, static_cast<size_t>(count), INT32_MIN, INT32_MAX);
   Scale step;
   write_scale(rest, step, exponent, exponent);
-  draw.digest.add(static_cast<int64_t>(update_loop({weights, width, sums, count, step})));
+  draw.digest.add(static_cast<int64_t>(update_loop({weights, width, sums, count, step, Rounding{}, 0})));
   add_integers(draw.digest, weights, width, static_cast<size_t>(count));
 }
 

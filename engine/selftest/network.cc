@@ -98,9 +98,9 @@ Outcome run_network(const NetworkVector& vector, Room& room) {
     parts.network.forward_learnable(vector.batch, true);
     const int32_t last = features(program);
     Gradient unused;
-    parts.head.train(parts.network.activation(last), parts.labels, vector.batch, rates[static_cast<int>(ParameterKind::kHead)],
+    parts.head.train(parts.network.activation(last), parts.labels, vector.batch, rates[static_cast<int>(ParameterKind::kHead)], Rounding{},
                      parts.network.learns() ? parts.network.gradient(last) : unused, parts.network.head_memory());
-    parts.network.backward(vector.batch, rates);
+    parts.network.backward(vector.batch, rates, Rounding{});
     add_tensors(digest, parts.network, vector.batch);
     add_parameters(digest, parts.network);
     add_head(digest, program, vector.widths.non_binary, kNetworkClasses, parts.head.temporary());

@@ -87,13 +87,7 @@ def learn(image: bytes, rng: np.random.Generator) -> None:
         return
     options = {"q_bin": int(rng.choice([1, 4, 8, 16])), "q_nonbin": int(rng.choice([16, 32])), "classes": 3}
     options |= {"replay_slots": 4, "replay_per_class": 2, "experience_patterns": 4, "batch_new": 2, "batch_replayed": 2}
-    options |= {
-        "cwr": bool(rng.integers(2)),
-        "train_body": bool(rng.integers(4)),
-        "count_replayed": True,
-        "stochastic_rounding": False,
-        "seed": 1,
-    }
+    options |= {"cwr": bool(rng.integers(2)), "train_body": bool(rng.integers(4)), "count_replayed": True, "seed": 1}
     learner = engine.NativeLearner(image, options | {"learning_rates": [(2**30, 3)] * len(PARAMETER_KINDS)})
     for first in range(2):
         images = rng.integers(0, 256, (3, *shapes[fields["layer.0.output"]])).astype(np.uint8)

@@ -21,7 +21,7 @@ from reference.program_builder import ProgramBuilder
 from reference.transparent_program import transparent_program
 
 K_MOST = 32767
-PLACES_MOST = 65536
+PLACES_MOST = 2**17  # of 32-bit gradients; narrower ones have no bound of their own
 RATE = Scale(2**30, -14)  # 2^-15: of a sum of 65536 terms a step of a few units
 
 
@@ -128,9 +128,12 @@ def test_the_input_gradient_of_the_most_terms(sign: int, q_nonbin: int, isa: str
 
 
 @pytest.mark.parametrize("q_nonbin", [16, 32])
-@pytest.mark.parametrize(("side", "batch"), [(64, 16), (255, 1)])
+@pytest.mark.parametrize(("side", "batch"), [(64, 16), (255, 1), (64, 17), (181, 4)])
 def test_the_weight_gradient_of_the_most_places(side: int, batch: int, q_nonbin: int, isa: str) -> None:
-    """Activations and gradients all alike at every place of the mini-batch; 65536 places, and an odd number of them."""
+    """Activations and gradients all alike at every place of the mini-batch.
+
+    65536 places, the most that are summed at once in 32 bits; an odd number of them; more of them; nearly 2^17.
+    """
     places, top = side * side * batch, 2 ** (q_nonbin - 1) - 1
     assert places <= PLACES_MOST
     program = sign_convolution(np.array([1, -1]).reshape(2, 1, 1, 1), side, side) if side < 128 else None
@@ -149,9 +152,10 @@ def test_the_weight_gradient_of_the_most_places(side: int, batch: int, q_nonbin:
 
 def test_one_place_too_many_is_refused() -> None:
     program = sign_convolution(np.ones((1, 1, 1, 1), np.int64), 64, 64)
-    build(program, 16)
-    with pytest.raises(ValueError, match="too large for exact sums"):
-        build(program, 17)
+    build(program, 33)
+    build(program, 32, q_nonbin=32)
+    with pytest.raises(ValueError, match="too large for exact sums of 32-bit gradients"):
+        build(program, 33, q_nonbin=32)
 
 
 def test_a_convolution_of_the_most_negative_values(isa: str) -> None:

@@ -5,6 +5,8 @@ Every layer, forward, backward and update, at random shapes.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -13,13 +15,28 @@ from everbit import engine
 from everbit.compile.image import pack_binary_weights, program_image, words_per_pixel
 from everbit.compile.operations import OPERATIONS, PARAMETER_KINDS
 from everbit.compile.program import Program
+from everbit.quantize.widths import ALLOWED, Widths
 from reference.fixed_point import Gradient, Scale
 from reference.network import ReferenceNetwork
-from reference.random_program import SINGLE_LAYERS, random_images, random_program, single_layer_program
+from reference.random_program import LATENT_BITS, SINGLE_LAYERS, random_images, random_program, single_layer_program
 
 CLASSES = 5
 BATCH = 6
-WIDTHS = [(1, 8), (1, 16), (4, 16), (8, 8), (8, 16), (16, 16), (16, 32), (4, 8), (8, 32), (32, 16), (32, 32), (32, 8)]
+WIDTHS = [  # q_f, q_bin, q_nonbin
+    (8, 1, 8),
+    (16, 1, 16),
+    (8, 4, 16),
+    (8, 8, 8),
+    (16, 8, 16),
+    (8, 16, 16),
+    (32, 16, 32),
+    (8, 4, 8),
+    (16, 8, 32),
+    (8, 32, 16),
+    (32, 32, 32),
+    (8, 32, 8),
+    (32, 1, 32),
+]
 RATES = {
     "head": Scale(1 << 30, -1),
     "binary": Scale(1 << 30, 2),
@@ -27,11 +44,6 @@ RATES = {
     "bias": Scale(1 << 30, -2),
 }
 RATES["weight"] = Scale(1717986918, -5)
-
-
-def drawn_q_f(rng: np.random.Generator, q_nonbin: int) -> int:
-    """Any width that gradients of q_nonbin bits allow, the widest most often."""
-    return int(rng.choice({8: [8], 16: [8, 16], 32: [8, 16, 32, 32]}[q_nonbin]))
 
 
 def build(program: Program, q_bin: int, q_nonbin: int) -> engine.Network:
@@ -119,19 +131,37 @@ def check_program(program: Program, q_bin: int, q_nonbin: int, rng: np.random.Ge
 @pytest.mark.parametrize("extreme", [False, True], ids=["ordinary", "extreme"])
 @pytest.mark.parametrize("kind", SINGLE_LAYERS)
 def test_every_layer(kind: str, extreme: bool, isa: str) -> None:
-    for seed, (q_bin, q_nonbin) in enumerate(WIDTHS):
+    for seed, (q_f, q_bin, q_nonbin) in enumerate(WIDTHS):
         rng = np.random.default_rng([seed, extreme])
-        program = single_layer_program(kind, rng, q_f=drawn_q_f(rng, q_nonbin), extreme=extreme)
+        program = single_layer_program(kind, rng, q_f=q_f, extreme=extreme)
         check_program(program, q_bin, q_nonbin, rng)
 
 
-@pytest.mark.parametrize("latent_bits", [1, 2, 4, 7, 8, 16])
+@pytest.mark.parametrize("latent_bits", LATENT_BITS)
 @pytest.mark.parametrize("extreme", [False, True], ids=["ordinary", "extreme"])
 def test_whole_networks(latent_bits: int, extreme: bool, isa: str) -> None:
-    for seed, (q_bin, q_nonbin) in enumerate(WIDTHS):
+    for seed, (q_f, q_bin, q_nonbin) in enumerate(WIDTHS):
+        if (seed + LATENT_BITS.index(latent_bits)) % 2:
+            continue  # the other half of the widths meets the other latents
         rng = np.random.default_rng([seed, latent_bits])
-        program = random_program(rng, q_f=drawn_q_f(rng, q_nonbin), latent_bits=latent_bits, extreme=extreme)
+        program = random_program(rng, q_f=q_f, latent_bits=latent_bits, extreme=extreme)
         check_program(program, q_bin, q_nonbin, rng)
+
+
+def test_every_combination_of_widths() -> None:
+    combinations = [
+        Widths(q_f, q_bin, q_nonbin, latent)
+        for q_f, q_bin, q_nonbin, latent in itertools.product(*ALLOWED.values())
+        if q_f <= q_nonbin
+    ]
+    assert len(combinations) == 180
+    for seed, widths in enumerate(combinations):
+        rng = np.random.default_rng(seed)
+        program = random_program(
+            rng, q_f=widths.q_f, latent_bits=widths.latent, channels=3, height=4, width=3, blocks=1
+        )
+        assert (program.q_f, program.latent_bits) == (widths.q_f, widths.latent)
+        check_program(program, widths.q_bin, widths.q_nonbin, rng)
 
 
 def test_gradient_from_the_features(isa: str) -> None:

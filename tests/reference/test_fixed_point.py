@@ -10,11 +10,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from everbit.compile.image import pack_binary_weights, unpack_binary_weights
+from everbit.quantize.scale import scale_of
 from reference.fixed_point import (
     Gradient,
     Scale,
     affine,
     consolidation_factor,
+    draws_at,
     int64,
     meet,
     multiply,
@@ -25,9 +27,11 @@ from reference.fixed_point import (
     sat,
     sats,
     scale,
+    scale_randomly,
     softmax,
     srdhm,
 )
+from reference.learner import SplitMix64
 
 INT64 = st.integers(-(2**63), 2**63 - 1) | st.integers(-(2**17), 2**17)
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -54,6 +58,40 @@ def test_rshift(v: int, s: int) -> None:
 @example(-(2**31), -(2**31))
 def test_srdhm(a: int, b: int) -> None:
     assert int(srdhm(a, b)) == min(round_half_away(Fraction(a * b, 2**31)), 2**31 - 1)
+
+
+@given(INT64, SCALE, st.integers(0, 2**32 - 1))
+@example(-(2**63), Scale(2**31 - 1, 0), 2**32 - 1)
+@example(2**31 - 1, Scale(2**31 - 1, -31), 2**32 - 1)
+def test_scale_randomly_rounds_down_or_up(v: int, by: Scale, draw: int) -> None:
+    """To one of the two integers around the exact product, but for what 32 bits of v and of the draw leave open."""
+    found = int(scale_randomly(int64([v]), by, int64([draw]))[0])
+    exact = v * value(by)
+    slack = 1 + abs(exact) / 2**30
+    assert abs(found - max(-(2**31), min(2**31 - 1, exact))) <= slack
+
+
+@pytest.mark.parametrize("v", [1, -1, 3, 1000, -777777, 2**31 - 1, -(2**31), 2**40 + 12345, -(2**62)])
+@pytest.mark.parametrize("real", [0.3, 0.01, 2.0**-20 * 1.7, 2.0**-40 * 1.3, 2.0**-61])
+def test_scale_randomly_is_right_on_average(v: int, real: float) -> None:
+    """The mean over many draws is the exact product: within four standard errors, where nearest is off by up to 1/2."""
+    by, count = Scale(*scale_of(real)), 20000
+    draws = int64(draws_at(12345, np.arange(count)) >> np.uint64(32))
+    found = scale_randomly(np.full(count, v, np.int64), by, draws).astype(float)
+    exact = float(max(-(2**31), min(2**31 - 1, v * value(by))))
+    fraction = abs(exact) % 1
+    tolerance = 4 * np.sqrt(fraction * (1 - fraction) / count) + abs(exact) * 2.0**-30 + 1e-6
+    assert abs(found.mean() - exact) <= tolerance
+    assert len(np.unique(found)) <= 2
+
+
+def test_draws_are_those_of_splitmix64() -> None:
+    """By their numbers, without those before them; bits evenly 0 and 1."""
+    random = SplitMix64(99)
+    assert [int(word) for word in draws_at(99, np.arange(1, 6))] == [random.next() for _ in range(5)]
+    words = draws_at(7, np.arange(4096))
+    counts = ((words[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)).sum(axis=0)
+    assert np.abs(counts.astype(float) - 2048).max() < 4.5 * 32
 
 
 @given(INT64, SCALE)

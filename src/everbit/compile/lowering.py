@@ -13,6 +13,7 @@ from everbit.compile.builder import ProgramBuilder
 from everbit.compile.program import Parameter, Tensor
 from everbit.compile.trace import module_path
 from everbit.errors import CompileError
+from everbit.nn.binary import BinaryConv2d
 from everbit.quantize.calibrate import Calibration
 from everbit.quantize.scale import Floats, activation_numbers, parameter_values, range_exponent_of, scale_of
 from everbit.quantize.widths import Widths
@@ -77,6 +78,8 @@ class Lowering:
                 "see docs/compile.md for what is supported",
             )
         index = self.tensor[source]
+        if self.builder.tensors[index].bits == 1 and not isinstance(self.module(node), BinaryConv2d):
+            raise self.error(node, "reads signs", "put a BinaryConv2d behind the Sign")
         return index, self.builder.tensors[index]
 
     def shape(self, node: fx.Node) -> tuple[int, int, int]:

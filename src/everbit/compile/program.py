@@ -6,6 +6,7 @@ Python writes it, the engine runs it. `everbit.compile.image` turns it into the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +28,11 @@ class Tensor:
     bits: int
     zero_point: int = 0
     scale: float = 1.0
+
+
+def tensor_bits(tensors: Sequence[Tensor], indices: Iterable[int]) -> tuple[int, ...]:
+    """Bits of tensors by their indices; one that does not exist is left out, for the engine to refuse."""
+    return tuple(tensors[index].bits for index in indices if 0 <= index < len(tensors))
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,7 @@ class Program:
 
     def layer_bits(self, layer: Layer) -> tuple[int, ...]:
         """Bits of the tensors that a layer reads and writes."""
-        return tuple(self.tensors[index].bits for index in (*layer.inputs, layer.output))
+        return tensor_bits(self.tensors, (*layer.inputs, layer.output))
 
     @property
     def latent_bytes(self) -> int:

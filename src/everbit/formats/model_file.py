@@ -22,7 +22,7 @@ from safetensors.numpy import load, save
 from everbit import engine
 from everbit.compile.image import program_image
 from everbit.compile.operations import OPERATIONS
-from everbit.compile.program import Head, Layer, Parameter, Program, Tensor
+from everbit.compile.program import Head, Layer, Parameter, Program, Tensor, tensor_bits
 from everbit.errors import EverbitError, FormatError
 from everbit.whole_file import replacing
 
@@ -145,7 +145,7 @@ def _layer_of(index: int, record: dict[str, Any], tensors: tuple[Tensor, ...], a
     operation = OPERATIONS[record["kind"]]
     prefix = f"layers.{index}."
     exponents = record["range_exponents"]
-    bits = [tensors[int(i)].bits for i in (*record["inputs"], record["output"])]
+    bits = tensor_bits(tensors, map(int, (*record["inputs"], record["output"])))
     dtypes = operation.dtypes(bits) | dict.fromkeys((f"parameters.{name}" for name in exponents), "int32")
     for name, dtype in dtypes.items():
         if prefix + name in arrays and arrays[prefix + name].dtype != dtype:
