@@ -1,6 +1,6 @@
 PYTHON ?= python3
 VENV := .venv
-SOURCES := pyproject.toml CMakeLists.txt LICENSE README.md $(shell find src engine -type f -not -path "*/__pycache__/*")
+SOURCES := pyproject.toml CMakeLists.txt LICENSE README.md $(shell find src engine benchmarks -type f -not -path "*/__pycache__/*")
 
 .PHONY: demo test test-cross clean
 

@@ -251,6 +251,10 @@ void Network::forward_learnable(int32_t batch, bool training) const {
   }
 }
 
+void Network::forward_layer(int32_t layer, int32_t batch) const {
+  layer_kind(program_.layer(layer).operation).forward(context(layer, batch, false, false, nullptr, nullptr));
+}
+
 void Network::backward(int32_t batch, const Scale* step, Rounding rounding) const {
   for (int32_t i = 0; i < program_.parameter_count(); ++i) parameters_[i].rounding = rounding_of_parameter(rounding, i);
   const int32_t features = program_.layer(program_.layer_count() - 1).output;

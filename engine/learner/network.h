@@ -45,6 +45,8 @@ class Network {
   void forward_frozen(const uint8_t* image) const;
   // The learnable part on `batch` latents, which stand decoded in the latent layer's output tensor.
   void forward_learnable(int32_t batch, bool training) const;
+  // One layer of the learnable part alone, on what its input tensors hold.
+  void forward_layer(int32_t layer, int32_t batch) const;
   // From the gradient of the last tensor down to the latent, updating parameters; step: learning rate / batch by ParameterKind;
   // rounding: of this step's updates.
   void backward(int32_t batch, const Scale* step, Rounding rounding) const;

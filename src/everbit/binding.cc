@@ -115,6 +115,20 @@ class Learner {
     return out;
   }
 
+  // Fills the memory that layers share, which holds nothing between two calls: what learning leaves of it was never touched.
+  void paint(uint8_t color) {
+    alone([&] { std::memset(shared(), color, learner_.memory().shared); });
+  }
+
+  // Bytes of the arena up to the last one that has lost the color.
+  size_t touched(uint8_t color) const {
+    return alone([&] {
+      size_t bytes = learner_.memory().total;
+      while (arena_.get() + bytes > shared() && arena_[bytes - 1] == color) --bytes;
+      return bytes;
+    });
+  }
+
   // The replay memory's patterns and labels, in the order of slots.
   nb::tuple replay() const {
     const everbit::ReplayMemory& memory = learner_.replay_memory();
@@ -138,6 +152,9 @@ class Learner {
     const std::lock_guard<std::mutex> lock(mutex_);
     return f();
   }
+
+  // It ends the arena.
+  uint8_t* shared() const { return arena_.get() + learner_.memory().total - learner_.memory().shared; }
 
   void require_training() const {
     if (!learner_.training()) throw std::invalid_argument("there is no experience to train on: begin_training first");
@@ -187,7 +204,10 @@ NB_MODULE(_engine, m) {
       .def("state", &Learner::state)
       .def("restore", &Learner::restore, "state"_a)
       .def("memory", &Learner::memory)
+      .def("paint", &Learner::paint, "color"_a)
+      .def("touched", &Learner::touched, "color"_a)
       .def("replay", &Learner::replay);
 
   everbit_python::bind_network(m);
+  everbit_python::bind_bench(m);
 }

@@ -68,6 +68,14 @@ class Network {
     network_.forward_learnable(batch_, true);
   }
 
+  // One layer alone, on what its inputs hold after forward().
+  void forward_layer(int32_t layer) {
+    if (layer <= image_.program.latent_layer() || layer >= image_.program.layer_count()) {
+      throw nb::index_error("there is no such layer behind the latent");
+    }
+    network_.forward_layer(layer, batch_);
+  }
+
   // kept: labels whose temporary rows start from the consolidated ones.
   void begin_experience(const std::vector<int32_t>& kept) {
     std::vector<uint8_t> rows(static_cast<size_t>(classes_), 0);
@@ -80,9 +88,18 @@ class Network {
     head_.end_experience(counts.data());
   }
 
-  // Head and body: one training step on the batch that forward() saw.
+  // Head and body: one training step on the batch that forward() saw. Returns how many of it were right.
   // rounding_key: of stochastic rounding in this step; none: to nearest.
   int32_t train(const Labels& labels, std::optional<uint64_t> rounding_key) {
+    const int32_t right = train_head(labels, rounding_key);
+    everbit::Scale step[everbit::kParameterKinds];
+    steps(step);
+    network_.backward(batch_, step, rounding_of(rounding_key));
+    return right;
+  }
+
+  // The head alone, and the gradient that it hands down.
+  int32_t train_head(const Labels& labels, std::optional<uint64_t> rounding_key) {
     if (labels.shape(0) != static_cast<size_t>(batch_)) throw std::invalid_argument("one label a pattern of the batch is needed");
     for (size_t i = 0; i < labels.shape(0); ++i) {
       if (labels.data()[i] < 0 || labels.data()[i] >= classes_) {
@@ -91,13 +108,11 @@ class Network {
     }
     std::vector<uint16_t> batch_labels(labels.data(), labels.data() + labels.shape(0));
     everbit::Scale step[everbit::kParameterKinds];
-    for (int k = 0; k < everbit::kParameterKinds; ++k) step[k] = rates_[k] * everbit::reciprocal(static_cast<uint32_t>(batch_));
+    steps(step);
     const int32_t features = feature_tensor();
-    const int32_t right = head_.train(network_.activation(features), batch_labels.data(), batch_,
-                                      step[static_cast<int>(everbit::ParameterKind::kHead)], rounding_of(rounding_key),
-                                      network_.gradient(features), network_.head_memory());
-    network_.backward(batch_, step, rounding_of(rounding_key));
-    return right;
+    return head_.train(network_.activation(features), batch_labels.data(), batch_,
+                       step[static_cast<int>(everbit::ParameterKind::kHead)], rounding_of(rounding_key),
+                       network_.gradient(features), network_.head_memory());
   }
 
   // The body alone, from a gradient of the last tensor.
@@ -115,7 +130,7 @@ class Network {
     target.exponent = exponent;
     target.present = true;
     everbit::Scale step[everbit::kParameterKinds];
-    for (int k = 0; k < everbit::kParameterKinds; ++k) step[k] = rates_[k] * everbit::reciprocal(static_cast<uint32_t>(batch_));
+    steps(step);
     network_.backward(batch_, step, everbit::Rounding{});
   }
 
@@ -168,6 +183,9 @@ class Network {
 
  private:
   static everbit::Rounding rounding_of(std::optional<uint64_t> key) { return {key.has_value(), key.value_or(0)}; }
+  void steps(everbit::Scale* step) const {
+    for (int k = 0; k < everbit::kParameterKinds; ++k) step[k] = rates_[k] * everbit::reciprocal(static_cast<uint32_t>(batch_));
+  }
 
   void require_tensor(int32_t index) const {
     if (index < 0 || index >= image_.program.tensor_count()) throw nb::index_error("there is no such tensor");
@@ -208,7 +226,9 @@ void bind_network(nb::module_& m) {
       .def("forward", &Network::forward, "codes"_a)
       .def("begin_experience", &Network::begin_experience, "kept"_a)
       .def("end_experience", &Network::end_experience, "counts"_a)
+      .def("forward_layer", &Network::forward_layer, "layer"_a)
       .def("train", &Network::train, "labels"_a, "rounding_key"_a = nb::none())
+      .def("train_head", &Network::train_head, "labels"_a, "rounding_key"_a = nb::none())
       .def("backward", &Network::backward, "gradient"_a, "exponent"_a)
       .def("logits", &Network::logits, "temporary"_a)
       .def("activation", &Network::activation, "tensor"_a, "batch"_a)

@@ -15,8 +15,10 @@ COMMANDS = {
     "experiment": ("everbit.experiments.experiment_command", "experiment_command"),
     "pretrain": ("everbit.zoo.pretrain_command", "pretrain_command"),
     "compile": ("everbit.compile.compile_command", "compile_command"),
+    "bench": ("everbit.benchmarks.bench_command", "bench"),
 }
-"""Module and function of each command; imported when it is asked for, so that one does not pay for the others."""
+"""Module of each command, and its function or group of commands there; imported when it is asked for, so that one does
+not pay for the others."""
 
 EXTRAS = {"torch": "train", "matplotlib": "experiments"}
 """The extra that brings a package which the base install does without."""
@@ -31,9 +33,12 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        module, function = COMMANDS[cmd_name]
+        module, name = COMMANDS[cmd_name]
+        command = getattr(import_module(module), name)
+        if isinstance(command, typer.Typer):
+            return typer.main.get_command(command)
         app = typer.Typer(add_completion=False)
-        app.command(cmd_name)(getattr(import_module(module), function))
+        app.command(cmd_name)(command)
         return typer.main.get_command(app)
 
     def invoke(self, ctx: Any) -> Any:

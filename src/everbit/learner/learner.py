@@ -178,9 +178,10 @@ class Learner:
             raise ConfigurationError("the learner knows no class yet: call partial_fit first")
         return self._native.logits(as_images(images, self.image_shape))[:, : len(self._labels)]
 
-    def _start(self, replay_slots: int, experience_images: int) -> engine.NativeLearner:
+    def _options(self, replay_slots: int, experience_images: int) -> dict[str, object]:
+        """What the engine is told."""
         settings, rule = self.settings, self.settings.rule
-        options = {
+        return {
             "q_bin": self.widths.q_bin,
             "q_nonbin": self.widths.q_nonbin,
             "classes": settings.classes,
@@ -196,8 +197,10 @@ class Learner:
             "seed": settings.seed,
             "learning_rates": [scale_of(settings.learning_rates[kind]) for kind in PARAMETER_KINDS],
         }
+
+    def _start(self, replay_slots: int, experience_images: int) -> engine.NativeLearner:
         try:
-            return engine.NativeLearner(self._image, options)
+            return engine.NativeLearner(self._image, self._options(replay_slots, experience_images))
         except ValueError as error:
             raise ConfigurationError(f"the engine refuses these settings: {error}") from error
         except MemoryError as error:

@@ -1,0 +1,72 @@
+"""The commands `everbit bench engine` and `everbit bench peers`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from everbit.benchmarks.measurements import MEASUREMENTS
+
+bench = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Measure the engine: ratios taken in one run, medians of turns."
+)
+
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the result here as well.")]
+Repeats = Annotated[int, typer.Option(min=3, help="Turns of each contender; the median counts.")]
+Threads = Annotated[int, typer.Option(min=1, help="Threads of the engine and of the peers.")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help=f"One of {', '.join(MEASUREMENTS)}. Run it alone; may be repeated."),
+]
+
+
+@bench.command("engine")
+def engine_command(json_file: JsonFile = None, repeats: Repeats = 15, threads: Threads = 1, only: Only = None) -> None:
+    """Measure everything the engine promises: speed against limits and peers, memory, growth.
+
+    What needs PyTorch is left out without it, and named.
+    """
+    _measure(list(MEASUREMENTS), json_file, repeats, threads, only or [])
+
+
+@bench.command("peers")
+def peers_command(json_file: JsonFile = None, repeats: Repeats = 15, threads: Threads = 1, only: Only = None) -> None:
+    """Measure the engine against what one would use instead, and say how to install peers that are absent."""
+    from everbit.benchmarks.peers import absent_peers
+
+    names = [name for name, measurement in MEASUREMENTS.items() if measurement.peer]
+    _measure(names, json_file, repeats, threads, only or [], absent_peers=absent_peers())
+
+
+def _measure(
+    names: list[str], json_file: Path | None, repeats: int, threads: int, only: list[str], **more: object
+) -> None:
+    """Runs, shows and writes. Raises ConfigurationError for an unknown name, OutputError before anything runs."""
+    from rich.console import Console
+
+    from everbit.benchmarks.result import run_measurements
+    from everbit.benchmarks.result_table import result_table
+    from everbit.errors import ConfigurationError
+    from everbit.experiments.output_folder import writable_folder
+    from everbit.whole_file import replacing
+
+    for name in only:
+        if name not in names:
+            raise ConfigurationError(f"unknown measurement {name!r}: choose one of {', '.join(names)}")
+    if json_file is not None:
+        writable_folder(json_file.parent, [json_file.name])
+    console = Console(stderr=True, highlight=False)
+    result = run_measurements(names, only, repeats, threads, lambda name: console.print(f"measuring {name} ..."))
+    result |= more
+    Console(highlight=False).print(result_table(result))
+    for field, reason in result["missing"].items():  # type: ignore[attr-defined]
+        console.print(f"{field}: {reason}", markup=False, soft_wrap=True)
+    for peer in result.get("absent_peers") or []:  # type: ignore[attr-defined]
+        console.print(f"absent: {peer['name']}; {peer['install']}", markup=False, soft_wrap=True)
+    if json_file is not None:
+        with replacing(json_file) as partial:
+            partial.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        console.print(f"{json_file} written", markup=False, soft_wrap=True)

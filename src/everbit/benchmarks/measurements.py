@@ -1,0 +1,53 @@
+"""The table of measurements: what each fills in, and what it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+
+
+class NotMeasuredError(Exception):
+    """Why a measurement cannot be made here; its fields stay null."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """module: of `everbit.benchmarks`, with a function `measure(repeats, threads)` that returns the fields and more.
+
+    fields: the figures, null in the result where they could not be measured. peer: measured against something else.
+    needs_torch: as the peer, or to compile the network that is measured.
+    """
+
+    module: str
+    fields: tuple[str, ...]
+    peer: bool = False
+    needs_torch: bool = False
+
+    def run(self, repeats: int, threads: int) -> dict[str, object]:
+        """Raises NotMeasuredError where something is missing."""
+        if self.needs_torch and find_spec("torch") is None:
+            raise NotMeasuredError('needs PyTorch: pip install "everbit[train]"')
+        fields: dict[str, object] = import_module(f"everbit.benchmarks.{self.module}").measure(repeats, threads)
+        return fields
+
+
+MEASUREMENTS = {
+    "xnor_gemm": Measurement("xnor_gemm", ("xnor_gemm_fraction_of_limit",)),
+    "binary_convolution": Measurement(
+        "binary_convolution", ("conv3x3_56x56x64_speedup_vs_torch_fp32",), peer=True, needs_torch=True
+    ),
+    "learn_step": Measurement("learn_step", ("learn_step_speedup_vs_torch_fp32",), peer=True, needs_torch=True),
+    "frozen_forward": Measurement(
+        "frozen_forward", ("frozen_forward_speedup_vs_torch_fp32",), peer=True, needs_torch=True
+    ),
+    "thread_scaling": Measurement("thread_scaling", ("threads_2_over_1",), needs_torch=True),
+    "learner_memory": Measurement(
+        "learner_memory",
+        ("learner_peak_bytes", "planned_bytes", "learner_peak_over_planned", "learner_heap_growth_bytes"),
+    ),
+    "learn_step_growth": Measurement(
+        "learn_step_growth", ("learn_step_cost_vs_classes", "learn_step_cost_vs_experiences")
+    ),
+}
+"""By name, in the order of running."""
