@@ -21,7 +21,7 @@ constexpr int kPadValue = 4;       // attribute
 constexpr int kBits = 0;           // array
 constexpr int kWeight = 0;         // parameter
 constexpr int32_t kMaxTerms = 32767;
-constexpr int32_t kForwardRows = 48;   // places a block of the forward product
+constexpr int32_t kForwardRows = 48;   // places a block of the forward product, at most 64
 constexpr size_t kBackwardRows = 96;   // pixels a block of the input's gradient
 constexpr int32_t kPlacesAtOnce = 1 << 16;
 static_assert(kPlacesAtOnce <= kSignGemmMaxLength, "sums over so many places fit int32");
@@ -188,18 +188,27 @@ size_t binary_convolution_scratch(const Extent& extent) {
 
 namespace {
 
-// The words under the window at one output place, tap by tap; `outside` stands for places beyond the image.
-void gather_patch(const Window& window, const TensorRecord& in, const uint64_t* image, int32_t words, int32_t row, int32_t column,
+// The words under the window at one output place, tap by tap; `outside` stands for a pixel beyond the image. Whether there is none.
+bool gather_patch(const Window& window, const TensorRecord& in, const uint64_t* image, int32_t words, int32_t row, int32_t column,
                   const uint64_t* outside, uint64_t* patch) {
+  const int32_t left = column * window.stride - window.padding;
+  const bool whole_rows = left >= 0 && left + window.kernel_width <= in.width;
+  bool whole = whole_rows;
   for (int32_t i = 0; i < window.kernel_height; ++i) {
     const int32_t y = row * window.stride + i - window.padding;
-    for (int32_t j = 0; j < window.kernel_width; ++j) {
-      const int32_t x = column * window.stride + j - window.padding;
-      const bool inside = y >= 0 && y < in.height && x >= 0 && x < in.width;
-      const uint64_t* from = inside ? image + (y * in.width + x) * words : outside;
-      for (int32_t w = 0; w < words; ++w) *patch++ = from[w];
+    const bool row_inside = y >= 0 && y < in.height;
+    if (whole_rows && row_inside) {  // the pixels of a row of the window lie side by side
+      const uint64_t* from = image + (y * in.width + left) * words;
+      for (int32_t w = 0; w < window.kernel_width * words; ++w) *patch++ = *from++;
+      continue;
+    }
+    whole = false;
+    for (int32_t x = left; x < left + window.kernel_width; ++x) {
+      const uint64_t* from = row_inside && x >= 0 && x < in.width ? image + (y * in.width + x) * words : outside;
+      for (int32_t w = 0; w < words; ++w) *patch++ = *from++;
     }
   }
+  return whole;
 }
 
 }  // namespace
@@ -226,17 +235,19 @@ void binary_convolution_forward(const Context& context) {
     for (int32_t first = static_cast<int32_t>(from_block) * room.rows; first < to_block * room.rows && first < places;
          first += room.rows) {
       const int32_t rows = places - first < room.rows ? places - first : room.rows;
-      for (int32_t r = 0; r < rows; ++r) {
-        const uint64_t* image = x + static_cast<size_t>((first + r) / out.pixels()) * static_cast<size_t>(in.pixels() * words);
-        const int32_t place = (first + r) % out.pixels();
-        gather_patch(window, in, image, words, place / out.width, place % out.width, outside, patches + r * steps);
+      Place place(first, out);
+      uint64_t borders = 0;  // a bit for each row: part of its window lies beyond the image
+      for (int32_t r = 0; r < rows; ++r, place.advance(out)) {
+        const uint64_t* image = x + static_cast<size_t>(place.image) * static_cast<size_t>(in.pixels() * words);
+        const bool whole = gather_patch(window, in, image, words, place.row, place.column, outside, patches + r * steps);
+        borders |= uint64_t{!whole} << r;
       }
       int16_t* block = z + static_cast<size_t>(first) * static_cast<size_t>(out.channels);
       xnor_gemm(patches, rows, steps, weights.bits, out.channels, window.taps() * in.channels, block);
-      if (!pad_zero || window.padding == 0) continue;
-      for (int32_t r = 0; r < rows; ++r) {
-        const int32_t place = (first + r) % out.pixels();
-        for_each_tap(window, in, place / out.width, place % out.width, [&](int32_t tap, int32_t pixel) {
+      for (; pad_zero && borders != 0; borders &= borders - 1) {
+        const int32_t r = __builtin_ctzll(borders);
+        const Place border(first + r, out);
+        for_each_tap(window, in, border.row, border.column, [&](int32_t tap, int32_t pixel) {
           if (pixel != kAbsent) return;
           const int16_t* sums = weights.tap_sums + tap * out.channels;
           int16_t* row = block + r * out.channels;
@@ -274,11 +285,11 @@ void input_gradient(const Context& context, const InputGradientScratch<G, Sum>& 
     for (int32_t first = static_cast<int32_t>(from_block) * room.rows; first < to_block * room.rows && first < pixels;
          first += room.rows) {
       const int32_t rows = pixels - first < room.rows ? pixels - first : room.rows;
-      for (int32_t r = 0; r < rows; ++r) {
-        const int32_t image = (first + r) / in.pixels() * out.pixels();
-        const int32_t place = (first + r) % in.pixels();
+      Place place(first, in);
+      for (int32_t r = 0; r < rows; ++r, place.advance(in)) {
+        const int32_t image = place.image * out.pixels();
         G* patch = patches + static_cast<size_t>(r) * static_cast<size_t>(length);
-        for_each_reader(window, out, place / in.width, place % in.width, [&](int32_t tap, int32_t reader) {
+        for_each_reader(window, out, place.row, place.column, [&](int32_t tap, int32_t reader) {
           G* to = patch + tap * out.channels;
           if (reader == kAbsent) {
             std::memset(to, 0, channels * sizeof(G));

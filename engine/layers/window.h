@@ -33,6 +33,24 @@ inline const char* window_check(const Window& w, const TensorRecord& in, const T
   return nullptr;
 }
 
+// A place of a mini-batch, walked in row-major order without a division a step.
+struct Place {
+  int32_t image;
+  int32_t row;
+  int32_t column;
+
+  Place(int32_t index, const TensorRecord& t)
+      : image(index / t.pixels()), row(index % t.pixels() / t.width), column(index % t.width) {}
+
+  void advance(const TensorRecord& t) {
+    if (++column < t.width) return;
+    column = 0;
+    if (++row < t.height) return;
+    row = 0;
+    ++image;
+  }
+};
+
 // Calls f(tap, pixel) for every tap of the window at output place (row, column) of an image, `pixel` the input pixel under it or
 // kAbsent outside the image.
 template <typename F>
