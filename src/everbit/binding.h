@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
+#include <sys/mman.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -30,12 +31,19 @@ struct Free {
 };
 using Memory = std::unique_ptr<uint8_t[], Free>;
 
+// Zeros. Where the system offers large pages, memory begins on one and lies on as many as it fills: a learner's arena is walked in strides
+// that small pages scatter over the caches, by luck more or less, and was measured 1.2 to 1.8 times as slow on them.
 inline Memory allocate(size_t bytes) {
+  constexpr size_t kLargePage = size_t{1} << 21;
   const size_t rounded = everbit::aligned(bytes == 0 ? 1 : bytes);
-  Memory memory(static_cast<uint8_t*>(std::aligned_alloc(everbit::kAlignment, rounded)));
-  if (memory == nullptr) throw std::bad_alloc();
-  std::memset(memory.get(), 0, rounded);
-  return memory;
+  const size_t large = rounded / kLargePage * kLargePage;
+  void* start = nullptr;
+  if (posix_memalign(&start, large == 0 ? everbit::kAlignment : kLargePage, rounded) != 0) throw std::bad_alloc();
+#if defined(MADV_HUGEPAGE)
+  if (large != 0) madvise(start, large, MADV_HUGEPAGE);
+#endif
+  std::memset(start, 0, rounded);
+  return Memory(static_cast<uint8_t*>(start));
 }
 
 inline void require(const char* problem) {
