@@ -73,7 +73,7 @@ void add_forward(const Context& context) {
   const int32_t* attributes = context.layer.attributes;
   add_loop({context.input_values<void>(0), context.input_values<void>(1), context.output_values<void>(), context.input(0).bits,
             context.input(1).bits, out.bits, context.batch * out.elements(), attributes[kA0], attributes[kA1], attributes[kB],
-            attributes[kShift], out.zero_point});
+            attributes[kShift], out.zero_point}, context.threads);
 }
 
 void add_backward(const Context& context) {

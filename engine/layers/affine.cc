@@ -75,7 +75,7 @@ void affine_forward(const Context& context) {
   }
   const AffineConstants affine = affine_constants(context.program, context.layer);
   affine_loop({context.input_values<void>(), context.output_values<void>(), context.input().bits, out.bits,
-               context.batch * out.pixels(), out.channels, affine.A, affine.B, affine.s, out.zero_point});
+               context.batch * out.pixels(), out.channels, affine.A, affine.B, affine.s, out.zero_point}, context.threads);
 }
 
 }  // namespace everbit

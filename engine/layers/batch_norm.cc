@@ -105,7 +105,7 @@ void batch_norm_forward(const Context& context) {
              xhat,
              gamma16,
              offset,
-             to_output});
+             to_output}, context.threads);
 }
 
 void batch_norm_backward(const Context& context) {

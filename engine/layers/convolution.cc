@@ -159,7 +159,7 @@ void convolution_forward(const Context& context) {
         }
         int_gemm(patches, rows, stride, length, weights, out.channels, sums);
         requantize_loop({sums, y + static_cast<size_t>(first) * static_cast<size_t>(out.channels), out.bits, rows, out.channels, offset,
-                         mantissa, exponent, shared_multiplier, out.zero_point});
+                         mantissa, exponent, shared_multiplier, out.zero_point}, context.threads);
       }
     });
   });

@@ -66,7 +66,7 @@ void sign_forward(const Context& context) {
   const int32_t pixels = context.batch * in.pixels();
   if (context.parameter(kBias) == nullptr) {
     sign_loop({context.input_values<void>(), in.bits, pixels, in.channels, context.program.array<int32_t>(context.layer, kThreshold),
-               words});
+               words}, context.threads);
     return;
   }
   const RealInput real = real_input(context);

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "../parallel.h"
+
 namespace everbit {
 namespace {
 
@@ -12,12 +14,12 @@ constexpr int64_t kMaxValues = int64_t{1} << 30;  // of the weights, and of the 
 struct TrainScratch {
   int32_t* logits;       // batch x classes
   int32_t* gradient;     // of the logits, batch x classes; after quantizing, q_b bits each in the first part of it
-  int64_t* features;     // batch x features
+  int64_t* features;     // batch x features, then threads x features
 
-  TrainScratch(Region& region, size_t batch, size_t classes, size_t features)
+  TrainScratch(Region& region, int threads, size_t batch, size_t classes, size_t features)
       : logits(region.take<int32_t>(batch * classes)),
         gradient(region.take<int32_t>(batch * classes)),
-        features(region.take<int64_t>(batch * features)) {}
+        features(region.take<int64_t>((batch > static_cast<size_t>(threads) ? batch : static_cast<size_t>(threads)) * features)) {}
 };
 
 int32_t arg_max(const int32_t* values, int32_t count) {
@@ -66,9 +68,9 @@ void Head::start() {
   std::memset(past_, 0, sizeof(uint32_t) * static_cast<size_t>(classes_));
 }
 
-size_t Head::scratch_bytes(const Program& program, int32_t classes, int32_t batch) {
+size_t Head::scratch_bytes(const Program& program, int32_t classes, int32_t batch, int threads) {
   Region region;
-  TrainScratch(region, static_cast<size_t>(batch), static_cast<size_t>(classes),
+  TrainScratch(region, threads, static_cast<size_t>(batch), static_cast<size_t>(classes),
                static_cast<size_t>(program.feature_tensor().elements()));
   return region.used;
 }
@@ -120,19 +122,26 @@ void Head::end_experience(const uint32_t* counts) {
   }
 }
 
+int64_t Head::grain() const { return kElementGrain / features_ + 1; }
+
 void Head::logits(const void* features, int32_t batch, bool temporary, int32_t* out) const {
   const TensorRecord& tensor = program_.feature_tensor();
   const Parameter w = rows(temporary ? tw_ : cw_);
   const Scale to_logit = shifted(program_.head().logit, product_shift(tensor.bits) - (widths_.non_binary - 1));
   with_activation_type(tensor.bits, [&](auto type) {
-    const auto* x = static_cast<const decltype(type)*>(features);
-    for (int32_t b = 0; b < batch; ++b, x += features_) {
-      for (int32_t j = 0; j < classes_; ++j) {
-        int64_t sum = 0;
-        for (int32_t k = 0; k < features_; ++k) sum += gradient_product(w.get(j * features_ + k), x[k], tensor.zero_point);
-        *out++ = scale(sum, to_logit);
-      }
-    }
+    with_gradient_type(widths_.non_binary, [&](auto element, auto) {
+      const auto* x = static_cast<const decltype(type)*>(features);
+      const auto* weights = static_cast<const decltype(element)*>(w.values);
+      parallel_for(threads_, int64_t{batch} * classes_, grain(), [&](int64_t first, int64_t last, int) {
+        for (int64_t i = first; i < last; ++i) {
+          const auto* pattern = x + i / classes_ * features_;
+          const auto* row = weights + i % classes_ * features_;
+          int64_t sum = 0;
+          for (int32_t k = 0; k < features_; ++k) sum += gradient_product(row[k], pattern[k], tensor.zero_point);
+          out[i] = scale(sum, to_logit);
+        }
+      });
+    });
   });
 }
 
@@ -141,15 +150,19 @@ int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch,
   Region region{static_cast<uint8_t*>(scratch)};
   const TensorRecord& tensor = program_.feature_tensor();
   const size_t count = static_cast<size_t>(batch) * static_cast<size_t>(classes_);
-  const TrainScratch room(region, static_cast<size_t>(batch), static_cast<size_t>(classes_), static_cast<size_t>(features_));
+  const TrainScratch room(region, threads_, static_cast<size_t>(batch), static_cast<size_t>(classes_), static_cast<size_t>(features_));
   logits(features, batch, true, room.logits);
   int32_t right = 0;
-  for (int32_t b = 0; b < batch; ++b) {
-    const int32_t* row = room.logits + b * classes_;
-    right += arg_max(row, classes_) == labels[b];
-    softmax(row, classes_, room.gradient + b * classes_);
-    room.gradient[b * classes_ + labels[b]] -= int32_t{1} << kProbabilityBits;
-  }
+  parallel_for(threads_, batch, kElementGrain / (16 * classes_) + 1, [&](int64_t first, int64_t last, int) {
+    int32_t part = 0;
+    for (int64_t b = first; b < last; ++b) {
+      const int32_t* row = room.logits + b * classes_;
+      part += arg_max(row, classes_) == labels[b];
+      softmax(row, classes_, room.gradient + b * classes_);
+      room.gradient[b * classes_ + labels[b]] -= int32_t{1} << kProbabilityBits;
+    }
+    __atomic_fetch_add(&right, part, __ATOMIC_RELAXED);
+  });
   // The logits have served: their memory takes the quantized gradient.
   Gradient loss{room.logits, 0, false};
   write_gradient(loss, room.gradient, count, -kProbabilityBits, widths_.non_binary, threads_);
@@ -160,30 +173,35 @@ int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch,
   with_gradient_type(widths_.non_binary, [&](auto element, auto) {
     const auto* g = static_cast<const decltype(element)*>(loss.values);
     if (feature_gradient.values != nullptr) {
-      for (int32_t b = 0; b < batch; ++b) {
-        int64_t* to = room.features + static_cast<size_t>(b) * static_cast<size_t>(features_);
-        for (int32_t k = 0; k < features_; ++k) to[k] = 0;
-        for (int32_t j = 0; j < classes_; ++j) {
-          const int64_t by = g[b * classes_ + j];
-          for (int32_t k = 0; by != 0 && k < features_; ++k) to[k] += by * w.forward16(j * features_ + k);
+      parallel_for(threads_, batch, grain() / classes_ + 1, [&](int64_t first, int64_t last, int) {
+        for (int64_t b = first; b < last; ++b) {
+          int64_t* to = room.features + b * features_;
+          for (int32_t k = 0; k < features_; ++k) to[k] = 0;
+          for (int32_t j = 0; j < classes_; ++j) {
+            const int64_t by = g[b * classes_ + j];
+            for (int32_t k = 0; by != 0 && k < features_; ++k) to[k] += by * w.forward16(j * features_ + k);
+          }
         }
-      }
+      });
       write_gradient(feature_gradient, room.features, static_cast<size_t>(batch) * static_cast<size_t>(features_),
                      loss.exponent + w.range_exponent - 15, widths_.non_binary, threads_);
     }
     const Scale by = step * program_.head().feature;
     with_activation_type(tensor.bits, [&](auto type) {
       const auto* x = static_cast<const decltype(type)*>(features);
-      int64_t* sums = room.features;
-      for (int32_t j = 0; j < classes_; ++j) {
-        for (int32_t k = 0; k < features_; ++k) sums[k] = 0;
-        for (int32_t b = 0; b < batch; ++b) {
-          const int64_t gradient = g[b * classes_ + j];
-          const auto* row = x + static_cast<size_t>(b) * static_cast<size_t>(features_);
-          for (int32_t k = 0; k < features_; ++k) sums[k] += gradient_product(gradient, row[k], tensor.zero_point);
+      const int32_t exponent = loss.exponent + product_shift(tensor.bits);
+      parallel_for(threads_, classes_, grain() / batch + 1, [&](int64_t first, int64_t last, int thread) {
+        int64_t* sums = room.features + int64_t{thread} * features_;
+        for (int32_t j = static_cast<int32_t>(first); j < last; ++j) {
+          for (int32_t k = 0; k < features_; ++k) sums[k] = 0;
+          for (int32_t b = 0; b < batch; ++b) {
+            const int64_t gradient = g[b * classes_ + j];
+            const auto* row = x + static_cast<size_t>(b) * static_cast<size_t>(features_);
+            for (int32_t k = 0; k < features_; ++k) sums[k] += gradient_product(gradient, row[k], tensor.zero_point);
+          }
+          for (int32_t k = 0; k < features_; ++k) update_parameter(w, j * features_ + k, sums[k], by, exponent);
         }
-        for (int32_t k = 0; k < features_; ++k) update_parameter(w, j * features_ + k, sums[k], by, loss.exponent + product_shift(tensor.bits));
-      }
+      });
     });
   });
   return right;

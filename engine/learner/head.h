@@ -24,7 +24,7 @@ class Head {
   void start();
 
   // Memory that train() and logits() need for a batch.
-  static size_t scratch_bytes(const Program& program, int32_t classes, int32_t batch);
+  static size_t scratch_bytes(const Program& program, int32_t classes, int32_t batch, int threads);
 
   // kept: classes whose temporary rows start from the consolidated ones; the others start from 0.
   void begin_experience(const uint8_t* kept);
@@ -47,6 +47,8 @@ class Head {
  private:
   Parameter rows(void* values) const;
   void copy_row(int32_t label, const void* from, void* to) const;
+  // Logits, or other sums over all features, that are worth a thread.
+  int64_t grain() const;
 
   Program program_;
   Widths widths_{};

@@ -33,7 +33,7 @@ size_t Learner::workspace_bytes(const Program& program) { return Network::block_
 void Learner::layout(Block* blocks, Region& persistent, Region& fixed) {
   const int32_t batch = options_.batch_new + options_.batch_replayed;
   state_ = persistent.take<State>(1);
-  const size_t head_bytes = Head::scratch_bytes(program_, options_.classes, batch);
+  const size_t head_bytes = Head::scratch_bytes(program_, options_.classes, batch, options_.threads);
   use_.shared = network_.plan(program_, options_.widths, batch, options_.threads, head_bytes, options_.train_body, false, blocks,
                               persistent, fixed);
   head_.plan(program_, options_.widths, options_.classes, options_.threads, options_.head_rule, persistent, fixed);

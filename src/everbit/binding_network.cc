@@ -21,7 +21,7 @@ class Network {
     learning_rates(options, rates_);
     const everbit::HeadRule rule = nb::cast<bool>(options["cwr"]) ? everbit::HeadRule::kCwr : everbit::HeadRule::kPlain;
     std::vector<everbit::Block> blocks(everbit::Network::block_count(program));
-    const size_t head_bytes = everbit::Head::scratch_bytes(program, classes, batch);
+    const size_t head_bytes = everbit::Head::scratch_bytes(program, classes, batch, threads(options));
     everbit::Region persistent, fixed;
     const auto layout = [&] {
       const size_t shared = network_.plan(program, widths(options), batch, threads(options), head_bytes, true, true, blocks.data(),

@@ -1,3 +1,6 @@
+#include "../../bits.h"
+#include "../../memory.h"
+#include "../../parallel.h"
 #include "../isa.h"
 #include "elementwise.h"
 
@@ -19,29 +22,68 @@ EVERBIT_DECLARE(neon)
   {elementwise_scalar::name, EVERBIT_X86(elementwise_avx2::name), \
    EVERBIT_X86(elementwise_avx512::name), nullptr, EVERBIT_NEON(elementwise_neon::name)}
 
-void affine_loop(const AffineCall& call) {
+namespace {
+
+AffineCall part_of(const AffineCall& call, int64_t first, int64_t last) {
+  AffineCall part = call;
+  part.x = element_at(call.x, first * call.channels, call.x_bits);
+  part.y = element_at(call.y, first * call.channels, call.y_bits);
+  part.pixels = static_cast<int32_t>(last - first);
+  return part;
+}
+
+}  // namespace
+
+void affine_loop(const AffineCall& call, int threads) {
   constexpr KernelTable<void(const AffineCall&)> kTable = EVERBIT_TABLE(affine);
-  kTable.active()(call);
+  parallel_for(threads, call.pixels, kElementGrain / call.channels, [&](int64_t first, int64_t last, int) {
+    kTable.active()(part_of(call, first, last));
+  });
 }
 
-void add_loop(const AddCall& call) {
+void add_loop(const AddCall& call, int threads) {
   constexpr KernelTable<void(const AddCall&)> kTable = EVERBIT_TABLE(add);
-  kTable.active()(call);
+  parallel_for(threads, call.count, kElementGrain, [&](int64_t first, int64_t last, int) {
+    AddCall part = call;
+    part.x0 = element_at(call.x0, first, call.x0_bits);
+    part.x1 = element_at(call.x1, first, call.x1_bits);
+    part.y = element_at(call.y, first, call.y_bits);
+    part.count = static_cast<int32_t>(last - first);
+    kTable.active()(part);
+  });
 }
 
-void sign_loop(const SignCall& call) {
+void sign_loop(const SignCall& call, int threads) {
   constexpr KernelTable<void(const SignCall&)> kTable = EVERBIT_TABLE(sign);
-  kTable.active()(call);
+  parallel_for(threads, call.pixels, kElementGrain / call.channels, [&](int64_t first, int64_t last, int) {
+    SignCall part = call;
+    part.x = element_at(call.x, first * call.channels, call.x_bits);
+    part.words += first * words_for(call.channels);
+    part.pixels = static_cast<int32_t>(last - first);
+    kTable.active()(part);
+  });
 }
 
-void requantize_loop(const RequantizeCall& call) {
+void requantize_loop(const RequantizeCall& call, int threads) {
   constexpr KernelTable<void(const RequantizeCall&)> kTable = EVERBIT_TABLE(requantize);
-  kTable.active()(call);
+  parallel_for(threads, call.pixels, kElementGrain / call.channels, [&](int64_t first, int64_t last, int) {
+    RequantizeCall part = call;
+    part.sums += first * call.channels;
+    part.y = element_at(call.y, first * call.channels, call.y_bits);
+    part.pixels = static_cast<int32_t>(last - first);
+    kTable.active()(part);
+  });
 }
 
-void norm_loop(const NormCall& call) {
+void norm_loop(const NormCall& call, int threads) {
   constexpr KernelTable<void(const NormCall&)> kTable = EVERBIT_TABLE(norm);
-  kTable.active()(call);
+  const int32_t channels = call.affine.channels;
+  parallel_for(threads, call.affine.pixels, kElementGrain / channels, [&](int64_t first, int64_t last, int) {
+    NormCall part = call;
+    part.affine = part_of(call.affine, first, last);
+    if (call.xhat != nullptr) part.xhat += first * channels;
+    kTable.active()(part);
+  });
 }
 
 }  // namespace everbit

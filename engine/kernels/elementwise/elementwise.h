@@ -1,7 +1,7 @@
 // Loops over activations that have no product of matrices in them: affine, add, requantization, sign bits.
 //
 // The rules are those of docs/arithmetic.md, written once in loops.h; that file is compiled once for every instruction set, so that all
-// agree by construction and the compiler's vectors do the work. Sums stay within int32: |q| and |A| of 2^15 and B of 2^29 leave room for
+// agree by construction and the compiler's vectors do the work. `threads` may share the work of a call. Sums stay within int32: |q| and |A| of 2^15 and B of 2^29 leave room for
 // the rounding constant.
 #pragma once
 
@@ -68,10 +68,10 @@ struct NormCall {
   Scale output;
 };
 
-void affine_loop(const AffineCall&);
-void add_loop(const AddCall&);
-void sign_loop(const SignCall&);
-void requantize_loop(const RequantizeCall&);
-void norm_loop(const NormCall&);
+void affine_loop(const AffineCall&, int threads);
+void add_loop(const AddCall&, int threads);
+void sign_loop(const SignCall&, int threads);
+void requantize_loop(const RequantizeCall&, int threads);
+void norm_loop(const NormCall&, int threads);
 
 }  // namespace everbit
