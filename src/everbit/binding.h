@@ -72,6 +72,7 @@ inline everbit::Widths widths(const nb::dict& options) {
   return {nb::cast<int>(options["q_bin"]), nb::cast<int>(options["q_nonbin"])};
 }
 
+// Tests that look into a network need not say it.
 inline int32_t threads(const nb::dict& options) { return options.contains("threads") ? nb::cast<int32_t>(options["threads"]) : 1; }
 
 inline everbit::Scale to_scale(nb::handle pair) {

@@ -1,7 +1,8 @@
-"""The compiled engine and its instruction set.
+"""The compiled engine, its instruction set and its threads.
 
 `EVERBIT_ISA=scalar|avx2|avx512` in the environment forces one; otherwise the fastest this processor has is used. All
-of them compute the same bits.
+of them compute the same bits. `EVERBIT_THREADS` is how many threads a learner may use, 1 where it is unset; the bits
+do not depend on it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from everbit.errors import ConfigurationError
 
 Network = _engine.Network
 NativeLearner = _engine.Learner
+
+MOST_THREADS = 256
 
 
 def check_program(image: bytes) -> None:
@@ -39,6 +42,14 @@ def select_isa(name: str) -> None:
             f"instruction set {name!r} is not available here: "
             f"EVERBIT_ISA may be {', '.join(available_isas())}, or unset"
         )
+
+
+def threads() -> int:
+    """How many threads a learner that starts now may use. Raises ConfigurationError for a senseless EVERBIT_THREADS."""
+    wanted = os.environ.get("EVERBIT_THREADS") or "1"
+    if not wanted.isdecimal() or not 1 <= int(wanted) <= MOST_THREADS:
+        raise ConfigurationError(f"EVERBIT_THREADS is {wanted!r}: set it to a number from 1 to {MOST_THREADS}, or unset it")
+    return int(wanted)
 
 
 def _require_isa() -> None:

@@ -194,6 +194,7 @@ class Learner:
             "train_body": rule.train_body,
             "count_replayed": settings.count_replayed,
             "stochastic_rounding": settings.rounding == "stochastic",
+            "threads": engine.threads(),
             "seed": settings.seed,
             "learning_rates": [scale_of(settings.learning_rates[kind]) for kind in PARAMETER_KINDS],
         }
