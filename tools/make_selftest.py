@@ -21,12 +21,22 @@ from everbit.compile.image import program_image  # noqa: E402
 from everbit.compile.operations import PARAMETER_KINDS  # noqa: E402
 from everbit.compile.program import Program  # noqa: E402
 from everbit.whole_file import replacing  # noqa: E402
+from golden import learning_runs as runs  # noqa: E402
+from golden import network_vectors as networks  # noqa: E402
 from golden.kernel_vectors import KERNEL_VECTORS  # noqa: E402
-from golden.learning_runs import EPOCHS, EXPERIENCES, LearningRun, learning_runs  # noqa: E402
-from golden.network_vectors import CLASSES, LABELS, RATES, network_vectors  # noqa: E402
 
 HEADER = REPOSITORY / "engine" / "selftest" / "golden_vectors.h"
 LINE = 140
+CONSTANTS = {
+    "NetworkClasses": networks.CLASSES,
+    "RunClasses": runs.CLASSES,
+    "ReplaySlots": runs.REPLAY_SLOTS,
+    "ReplayPerClass": runs.REPLAY_PER_CLASS,
+    "ExperiencePatterns": runs.EXPERIENCE_PATTERNS,
+    "BatchNew": runs.BATCH_NEW,
+    "BatchReplayed": runs.BATCH_REPLAYED,
+    "Epochs": runs.EPOCHS,
+}
 
 
 def _joined(words: list[str]) -> Iterator[str]:
@@ -48,24 +58,8 @@ def _image(name: str, program: Program) -> Iterator[str]:
     yield "};"
 
 
-def _rates() -> str:
-    return ", ".join(f"{{{RATES[kind].mantissa}, {RATES[kind].exponent}}}" for kind in PARAMETER_KINDS)
-
-
-def _learning_run(image: str, run: LearningRun) -> Iterator[str]:
-    o = run.options
-    size = len(program_image(run.program))
-    yield f'    {{"{run.name}", {{{image}, {size}}},'
-    yield (
-        f"     {{{{{run.q_bin}, {run.q_nonbin}}}, {o.classes}, {o.replay_slots}, {o.replay_per_class}, "
-        f"{max(map(len, EXPERIENCES))}, {o.batch_new}, {o.batch_replayed}, HeadRule::kCwr, true, "
-        f"{str(o.count_replayed).lower()}, {o.seed}, {{{_rates()}}}}},"
-    )
-    yield f"     {run.learned():#018x}, {run.state():#018x}}},"
-
-
 def _lines() -> Iterator[str]:
-    networks, runs = network_vectors(), learning_runs()
+    rates = ", ".join(f"{{{rate.mantissa}, {rate.exponent}}}" for rate in map(networks.RATES.get, PARAMETER_KINDS))
     yield "// Written by tools/make_selftest.py; not to be edited. Digests: engine/selftest/digest.h."
     yield "#pragma once"
     yield ""
@@ -73,34 +67,26 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "namespace everbit::selftest {"
     yield ""
+    yield from (f"inline constexpr int32_t k{name} = {value};" for name, value in CONSTANTS.items())
+    yield f"inline constexpr int32_t kNetworkLabels[] = {{{', '.join(map(str, networks.LABELS))}}};"
+    yield f"inline constexpr Scale kRates[kParameterKinds] = {{{rates}}};"
+    yield "inline constexpr Experience kExperiences[] = {"
+    yield from (f"    {{{len(labels)}, {{{', '.join(map(str, labels))}}}}}," for labels in runs.EXPERIENCES)
+    yield "};"
+    yield ""
     yield "inline constexpr KernelVector kKernelVectors[] = {"
     yield from (f"    {vector.initializer()}" for vector in KERNEL_VECTORS)
     yield "};"
-    yield ""
-    yield f"inline constexpr int32_t kNetworkClasses = {CLASSES};"
-    yield f"inline constexpr int32_t kNetworkLabels[] = {{{', '.join(map(str, LABELS))}}};"
-    yield f"inline constexpr Scale kNetworkRates[kParameterKinds] = {{{_rates()}}};"
-    for index, network in enumerate(networks):
-        yield from _image(f"kNetworkImage{index}", network.program)
-    yield "inline constexpr NetworkVector kNetworkVectors[] = {"
-    for index, network in enumerate(networks):
-        size = len(program_image(network.program))
-        yield (
-            f'    {{"{network.name}", {{kNetworkImage{index}, {size}}}, {{{network.q_bin}, {network.q_nonbin}}}, '
-            f"{network.batch}, {network.seed}, {network.golden():#018x}}},"
-        )
-    yield "};"
-    yield ""
-    yield f"inline constexpr int32_t kEpochs = {EPOCHS};"
-    yield "inline constexpr Experience kExperiences[] = {"
-    yield from (f"    {{{len(labels)}, {{{', '.join(map(str, labels))}}}}}," for labels in EXPERIENCES)
-    yield "};"
-    for index, run in enumerate(runs):
-        yield from _image(f"kLearningImage{index}", run.program)
-    yield "inline constexpr LearningRun kLearningRuns[] = {"
-    for index, run in enumerate(runs):
-        yield from _learning_run(f"kLearningImage{index}", run)
-    yield "};"
+    for kind, plural, vectors in (
+        ("NetworkVector", "kNetworkVectors", networks.network_vectors()),
+        ("LearningRun", "kLearningRuns", runs.learning_runs()),
+    ):
+        yield ""
+        for index, vector in enumerate(vectors):
+            yield from _image(f"k{kind}{index}", vector.program)
+        yield f"inline constexpr {kind} {plural}[] = {{"
+        yield from (f"    {vector.initializer(f'k{kind}{index}')}" for index, vector in enumerate(vectors))
+        yield "};"
     yield ""
     yield "}  // namespace everbit::selftest"
 

@@ -83,13 +83,18 @@ void sign_vector(Draw& draw) {
   Numbers rest = draw.rest();
   for (size_t i = 0; i < terms; ++i) signs[i] = word_of(rest);
   for (size_t i = 0; present != nullptr && i < terms; ++i) present[i] = static_cast<uint8_t>(rest.random.next() % 2);
-  if (bits == 16) {
-    sign_gemm(static_cast<const int16_t*>(g), rows, length, signs, present, reinterpret_cast<int32_t*>(c));
-    draw.digest.add(reinterpret_cast<const int32_t*>(c), static_cast<size_t>(rows) * 64);
-  } else {
+  if (bits == 32) {
     sign_gemm(static_cast<const int32_t*>(g), rows, length, signs, present, c);
     draw.digest.add(c, static_cast<size_t>(rows) * 64);
+    return;
   }
+  int32_t* sums = reinterpret_cast<int32_t*>(c);
+  if (bits == 16) {
+    sign_gemm(static_cast<const int16_t*>(g), rows, length, signs, present, sums);
+  } else {
+    sign_gemm(static_cast<const int8_t*>(g), rows, length, signs, present, sums);
+  }
+  draw.digest.add(sums, static_cast<size_t>(rows) * 64);
 }
 
 // rows, length, columns; fills of A and W.

@@ -28,7 +28,7 @@ bool build(const NetworkVector& vector, const Program& program, Room& room, Part
   Region counted, unused;
   size_t shared = 0;
   const auto layout = [&](Region& persistent, Region& fixed) {
-    shared = parts.network.plan(program, vector.widths, vector.batch, head_bytes, true, true, blocks, persistent, fixed);
+    shared = parts.network.plan(program, vector.widths, vector.batch, kThreads, head_bytes, true, true, blocks, persistent, fixed);
     parts.head.plan(program, vector.widths, kNetworkClasses, HeadRule::kCwr, persistent, fixed);
   };
   layout(counted, unused);
@@ -87,7 +87,7 @@ Outcome run_network(const NetworkVector& vector, Room& room) {
   for (int step = 0; step < 2; ++step) {
     Scale rates[kParameterKinds];
     for (int kind = 0; kind < kParameterKinds; ++kind) {
-      rates[kind] = kNetworkRates[kind] * reciprocal(static_cast<uint32_t>(vector.batch));
+      rates[kind] = kRates[kind] * reciprocal(static_cast<uint32_t>(vector.batch));
     }
     for (int32_t i = 0; i < vector.batch; ++i) {
       parts.labels[i] = static_cast<uint16_t>(kNetworkLabels[numbers.next(0, sizeof kNetworkLabels / sizeof kNetworkLabels[0] - 1)]);

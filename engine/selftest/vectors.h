@@ -41,12 +41,15 @@ struct Experience {
   int32_t labels[16];
 };
 
-// A whole learning run. `learned`: digest of parameters, head, replay memory and logits after each experience, from the reference.
-// `state`: digest of the bytes of Learner::state() at the end, whose layout is the engine's own: from the scalar kernels.
+// A whole learning run; what all of them share are constants of golden_vectors.h. `learned`: digest of parameters, head, replay memory and
+// logits after each experience, from the reference. `state`: digest of the bytes of Learner::state() at the end, whose layout is the
+// engine's own: from the scalar kernels.
 struct LearningRun {
   const char* name;
   Image image;
-  LearnerOptions options;
+  Widths widths;
+  bool count_replayed;
+  uint64_t seed;
   uint64_t learned;
   uint64_t state;
 };
@@ -55,6 +58,8 @@ struct Outcome {
   bool ran;  // false: the room is too small
   uint64_t digest;
 };
+
+constexpr int32_t kThreads = 2;  // where there are threads; no digest depends on it
 
 Outcome run_kernel(const KernelVector&, Room&);
 Outcome run_network(const NetworkVector&, Room&);

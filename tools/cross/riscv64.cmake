@@ -1,4 +1,3 @@
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR riscv64)
 set(CMAKE_CXX_COMPILER riscv64-linux-gnu-g++)
-set(CMAKE_EXE_LINKER_FLAGS_INIT -static)

@@ -19,8 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from cross.soft_float import soft_float_symbols  # noqa: E402
-from cross.targets import CROSS_TARGETS, Target, native_target  # noqa: E402
+from cross.soft_float import soft_float_symbols
+from cross.targets import CROSS_TARGETS, Target, native_target
 
 VECTOR = re.compile(r"  (\S.*?)  +(?:(learned|state) +)?([0-9a-f]{16})  (ok|DIFFERS from [0-9a-f]{16})")
 SKIPPED = re.compile(r"(\d+) skipped$")
@@ -90,7 +90,8 @@ def main() -> int:
         try:
             target.build()
         except subprocess.CalledProcessError as error:
-            comparison.failures.append(f"{target.name} does not build:\n{error.stdout[-3000:]}")
+            problems = [line for line in error.stdout.splitlines() if "rror" in line]
+            comparison.failures.append("\n".join([f"{target.name} does not build:", *(problems or [error.stdout])]))
             continue
         for isa in target.isas:
             comparison.add(target, isa)

@@ -1,4 +1,4 @@
-"""Floating point in a program for a processor that has none: every operation is a call of a function known by its name."""
+"""Floating point in a program for a processor without it: every operation calls a function known by its name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SOFT_FLOAT = re.compile(
     __aeabi_[cdf]\w*                                       # Arm's names: __aeabi_fadd, __aeabi_dmul, __aeabi_cfcmple
   | __aeabi_u?[il]2[df]                                    # from integers: __aeabi_i2f, __aeabi_ul2d
   | __aeabi_h2[df]\w*
-  | __(?:add|sub|mul|div|neg|pow|eq|ne|lt|le|gt|ge|cmp|unord)[shdxt]f\w*  # GCC's: __addsf3, __muldf3, __powidf2
+  | __(?:add|sub|mul|div|neg|powi|eq|ne|lt|le|gt|ge|cmp|unord)[shdxt]f\w*  # GCC's: __addsf3, __muldf3, __powidf2
   | __float(?:un)?[sdt]i[shdxt]f                           # __floatsisf
   | __fix(?:uns)?[shdxt]f[sdt]i                            # __fixdfsi
   | __(?:extend|trunc)[shdxt]f[shdxt]f2

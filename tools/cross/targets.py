@@ -54,7 +54,7 @@ class Target:
 
 _ARM64 = {
     "compiler": "aarch64-linux-gnu-g++",
-    "emulator": ("qemu-aarch64", "-cpu", "max"),
+    "emulator": ("qemu-aarch64", "-cpu", "max", "-L", "/usr/aarch64-linux-gnu"),
     "packages": ("g++-aarch64-linux-gnu", "qemu-user"),
 }
 _CORTEX_M = {
@@ -64,7 +64,7 @@ _CORTEX_M = {
 }
 
 NATIVE = {
-    "x86_64": ("scalar", "avx2", "avx512"),
+    "x86_64": ("scalar", "avx2", "avx512", "amx"),
     "aarch64": ("scalar", "neon", "neon_dotprod"),
     "armv7l": ("scalar", "neon"),
 }
@@ -83,14 +83,14 @@ CROSS_TARGETS = (
         "armv7",
         ("scalar", "neon"),
         compiler="arm-linux-gnueabihf-g++",
-        emulator=("qemu-arm",),
+        emulator=("qemu-arm", "-L", "/usr/arm-linux-gnueabihf"),
         packages=("g++-arm-linux-gnueabihf", "qemu-user"),
     ),
     Target(
         "riscv64",
         ("scalar",),
         compiler="riscv64-linux-gnu-g++",
-        emulator=("qemu-riscv64",),
+        emulator=("qemu-riscv64", "-L", "/usr/riscv64-linux-gnu"),
         packages=("g++-riscv64-linux-gnu", "qemu-user"),
     ),
     Target("cortex-m4", ("scalar",), **_CORTEX_M, bare=True),

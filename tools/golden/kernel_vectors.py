@@ -168,11 +168,18 @@ EVERY_END = [(first, second) for first in FILLS[1:3] for second in FILLS[1:3]]
 
 _CASES: list[tuple[str, list[tuple[int, ...]], list[tuple[str, str]]]] = [
     # rows, K, columns; 31 words and one more, where counters of bytes are emptied; the most terms
-    ("xnor_gemm", [(1, 1, 1), (3, 130, 9), (5, 64, 8), (9, 37, 17), (4, 1152, 16), (2, 2049, 25), (1, 32767, 3)], [ANY]),
+    (
+        "xnor_gemm",
+        [(1, 1, 1), (3, 130, 9), (5, 64, 8), (9, 37, 17), (4, 1152, 16), (2, 2049, 25), (1, 32767, 3)],
+        [ANY],
+    ),
     ("xnor_gemm", [(5, 1984, 17), (5, 2048, 17), (5, 32767, 9)], EVERY_END),
     # bits, rows, length, absent terms; the most terms of 16 bits
     ("sign_gemm", [(16, 1, 1, 0), (16, 3, 7, 1), (16, 5, 64, 0), (16, 7, 193, 1), (16, 13, 257, 0)], [ANY]),
+    ("sign_gemm", [(16, 17, 520, 1), (16, 33, 63, 0)], [ANY]),
     ("sign_gemm", [(16, 7, 65538, 0)], [*EVERY_END, ("ends", "random")]),
+    ("sign_gemm", [(8, 1, 1, 0), (8, 3, 7, 1), (8, 5, 64, 0), (8, 7, 193, 1), (8, 17, 520, 1)], [ANY]),
+    ("sign_gemm", [(8, 7, 65538, 0), (8, 5, 258, 0)], [*EVERY_END, ("ends", "random")]),
     ("sign_gemm", [(32, 1, 1, 1), (32, 3, 130, 0), (32, 2, 67, 1)], [ANY]),
     ("sign_gemm", [(32, 1, 65538, 0)], EVERY_END),
     # rows, length, columns; 511 terms fit int32, 512 do not
@@ -197,12 +204,19 @@ _CASES: list[tuple[str, list[tuple[int, ...]], list[tuple[str, str]]]] = [
     # bits, count, shift
     ("narrow", [(bits, 67, shift) for bits in (8, 16) for shift in (0, 1, 17, 31)], [ANY, ("ends", "random")]),
     # width, count, exponent of the step
-    ("update", [(8, 1, 0), (8, 37, -24), (16, 64, -17), (16, 63, -31), (8, 64, -40), (16, 5, 3)], [ANY, ("ends", "ends")]),
+    (
+        "update",
+        [(8, 1, 0), (8, 37, -24), (16, 64, -17), (16, 63, -31), (8, 64, -40), (16, 5, 3)],
+        [ANY, ("ends", "ends")],
+    ),
 ]
 
 KERNEL_VECTORS = [
     KernelVector(family, parameters, fills, seed)
     for seed, (family, parameters, fills) in enumerate(
-        (family, parameters, fills) for family, shapes, all_fills in _CASES for fills in all_fills for parameters in shapes
+        (family, parameters, fills)
+        for family, shapes, all_fills in _CASES
+        for fills in all_fills
+        for parameters in shapes
     )
 ]

@@ -16,7 +16,12 @@ from reference.learner import ReferenceLearner, ReferenceOptions
 
 CLASSES = 5
 EPOCHS = 2
+REPLAY_SLOTS = 11
+REPLAY_PER_CLASS = 4
+BATCH_NEW = 4
+BATCH_REPLAYED = 6
 EXPERIENCES = ((0, 0, 1, 1, 1, 0, 1, 0, 0), (2, 1, 2, 2, 2, 2, 1), (3, 4, 4, 0, 3, 3, 4, 2, 3, 4, 3, 4, 0))
+EXPERIENCE_PATTERNS = max(map(len, EXPERIENCES))
 
 
 @dataclass(frozen=True)
@@ -30,14 +35,22 @@ class LearningRun:
     count_replayed: bool
     seed: int
 
+    def initializer(self, image: str) -> str:
+        """The entry of the C++ table; image: the name of its array."""
+        size, counted = len(program_image(self.program)), str(self.count_replayed).lower()
+        return (
+            f'{{"{self.name}", {{{image}, {size}}}, {{{self.q_bin}, {self.q_nonbin}}}, {counted}, {self.seed}, '
+            f"{self.learned():#018x}, {self.state():#018x}}},"
+        )
+
     @property
     def options(self) -> ReferenceOptions:
         return ReferenceOptions(
             classes=CLASSES,
-            replay_slots=11,
-            replay_per_class=4,
-            batch_new=4,
-            batch_replayed=6,
+            replay_slots=REPLAY_SLOTS,
+            replay_per_class=REPLAY_PER_CLASS,
+            batch_new=BATCH_NEW,
+            batch_replayed=BATCH_REPLAYED,
             count_replayed=self.count_replayed,
             seed=self.seed,
         )
@@ -77,11 +90,12 @@ class LearningRun:
                 "classes": options.classes,
                 "replay_slots": options.replay_slots,
                 "replay_per_class": options.replay_per_class,
-                "experience_patterns": max(map(len, EXPERIENCES)),
+                "experience_patterns": EXPERIENCE_PATTERNS,
                 "batch_new": options.batch_new,
                 "batch_replayed": options.batch_replayed,
                 "cwr": True,
                 "train_body": options.train_body,
+                "threads": 1,
                 "count_replayed": options.count_replayed,
                 "seed": options.seed,
                 "learning_rates": [tuple(RATES[kind]) for kind in PARAMETER_KINDS],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from everbit.compile.image import pack_binary_weights
+from everbit.compile.image import pack_binary_weights, program_image
 from everbit.compile.operations import OPERATIONS
 from everbit.compile.program import Program
 from golden.draws import Digest, Draws
@@ -18,7 +18,7 @@ CLASSES = 4
 LABELS = (0, 3, 1)  # those that the mini-batches draw from; class 2 is absent
 RATES = {
     "head": Scale(2**30, -1),
-    "binary": Scale(2**30, 2),
+    "binary": Scale(2**30, 6),
     "norm": Scale(1288490188, -3),
     "bias": Scale(2**30, -2),
     "weight": Scale(1717986918, -5),
@@ -66,6 +66,14 @@ class NetworkVector:
     q_nonbin: int
     batch: int
     seed: int
+
+    def initializer(self, image: str) -> str:
+        """The entry of the C++ table; image: the name of its array."""
+        size = len(program_image(self.program))
+        return (
+            f'{{"{self.name}", {{{image}, {size}}}, {{{self.q_bin}, {self.q_nonbin}}}, {self.batch}, {self.seed}, '
+            f"{self.golden():#018x}}},"
+        )
 
     def golden(self) -> int:
         draws, digest = Draws(self.seed), Digest()

@@ -21,12 +21,15 @@ SignGemm8 sign_gemm_scalar;
 SignGemm8 sign_gemm_avx2;
 SignGemm8 sign_gemm_avx512;
 SignGemm8 sign_gemm_amx;
+SignGemm8 sign_gemm_neon;
+SignGemm8 sign_gemm_neon_dotprod;
 
 SignGemm16 sign_gemm_scalar;
 SignGemm16 sign_gemm_avx2;
 SignGemm16 sign_gemm_avx512;
 SignGemm16 sign_gemm_amx;
 SignGemm16 sign_gemm_neon;
+SignGemm16 sign_gemm_neon_dotprod;
 
 SignGemm32 sign_gemm_scalar;
 
