@@ -13,6 +13,23 @@ namespace everbit {
 // Elements that a loop over numbers must have before a thread is worth waking for them.
 constexpr int64_t kElementGrain = 1 << 14;
 
+// What parts of a loop find out together; small processors have no atomic instructions, and no threads either.
+inline void join_or(uint32_t& all, uint32_t part) {
+#ifdef _OPENMP
+  __atomic_fetch_or(&all, part, __ATOMIC_RELAXED);
+#else
+  all |= part;
+#endif
+}
+
+inline void join_sum(int32_t& all, int32_t part) {
+#ifdef _OPENMP
+  __atomic_fetch_add(&all, part, __ATOMIC_RELAXED);
+#else
+  all += part;
+#endif
+}
+
 // Calls f(first, last, thread) for ranges that cover [0, count), thread in [0, threads). No range is shorter than `grain` (unless count
 // is), so that a small loop does not pay for waking threads. Ranges are handed out as threads become free: one that is interrupted by
 // other work of the machine gets fewer of them.

@@ -161,7 +161,7 @@ int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch,
       softmax(row, classes_, room.gradient + b * classes_);
       room.gradient[b * classes_ + labels[b]] -= int32_t{1} << kProbabilityBits;
     }
-    __atomic_fetch_add(&right, part, __ATOMIC_RELAXED);
+    join_sum(right, part);
   });
   // The logits have served: their memory takes the quantized gradient.
   Gradient loss{room.logits, 0, false};

@@ -141,7 +141,7 @@ void affine_vector(Draw& draw) {
   Numbers rest = draw.rest();
   constants.write(rest);
   const int32_t zero_point = static_cast<int32_t>(rest.next(Numbers::bottom(y_bits), Numbers::top(y_bits)));
-  affine_loop({x, y, x_bits, y_bits, pixels, channels, constants.A, constants.B, constants.s, zero_point});
+  affine_loop({x, y, x_bits, y_bits, pixels, channels, constants.A, constants.B, constants.s, zero_point}, 1);
   add_integers(draw.digest, y, y_bits, count);
 }
 
@@ -160,7 +160,7 @@ void add_vector(Draw& draw) {
   const int32_t A0 = static_cast<int32_t>(rest.next(-most, most)), A1 = static_cast<int32_t>(rest.next(-most, most));
   const int32_t B = static_cast<int32_t>(rest.next(-kMaxOffset, kMaxOffset)), s = static_cast<int32_t>(rest.random.next() % 30);
   const int32_t zero_point = static_cast<int32_t>(rest.next(Numbers::bottom(y_bits), Numbers::top(y_bits)));
-  add_loop({x0, x1, y, x0_bits, x1_bits, y_bits, count, A0, A1, B, s, zero_point});
+  add_loop({x0, x1, y, x0_bits, x1_bits, y_bits, count, A0, A1, B, s, zero_point}, 1);
   add_integers(draw.digest, y, y_bits, size);
 }
 
@@ -174,7 +174,7 @@ void sign_bits_vector(Draw& draw) {
   if (!draw.room.enough) return;
   write_integers(draw.first, x, bits, count, false);
   draw.rest().write(threshold, static_cast<size_t>(channels), Numbers::bottom(bits), Numbers::top(bits));
-  sign_loop({x, bits, pixels, channels, threshold, bit_words});
+  sign_loop({x, bits, pixels, channels, threshold, bit_words}, 1);
   draw.digest.add(bit_words, words);
 }
 
@@ -199,7 +199,7 @@ void requantize_vector(Draw& draw) {
     exponent[c] = static_cast<int8_t>(scale.exponent);
   }
   const int32_t zero_point = static_cast<int32_t>(rest.next(Numbers::bottom(y_bits), Numbers::top(y_bits)));
-  requantize_loop({sums, y, y_bits, pixels, channels, offset, mantissa, exponent, one, zero_point});
+  requantize_loop({sums, y, y_bits, pixels, channels, offset, mantissa, exponent, one, zero_point}, 1);
   add_integers(draw.digest, y, y_bits, count);
 }
 
@@ -222,7 +222,7 @@ void norm_vector(Draw& draw) {
   Scale output;
   write_scale(rest, output, draw.parameters[4] != 0 ? 1 : -31, draw.parameters[4] != 0 ? 8 : 0);
   const int32_t zero_point = static_cast<int32_t>(rest.next(Numbers::bottom(y_bits), Numbers::top(y_bits)));
-  norm_loop({{x, y, x_bits, y_bits, pixels, channels, constants.A, constants.B, constants.s, zero_point}, xhat, gamma, beta, output});
+  norm_loop({{x, y, x_bits, y_bits, pixels, channels, constants.A, constants.B, constants.s, zero_point}, xhat, gamma, beta, output}, 1);
   draw.digest.add(xhat, count);
   add_integers(draw.digest, y, y_bits, count);
 }
@@ -233,7 +233,7 @@ void magnitude_vector(Draw& draw) {
   int32_t* sums = draw.room.take<int32_t>(count);
   if (!draw.room.enough) return;
   draw.first.write(sums, count, INT32_MIN, INT32_MAX);
-  draw.digest.add(int64_t{magnitude_loop(sums, count)});
+  draw.digest.add(int64_t{magnitude_loop(sums, count, 1)});
 }
 
 // bits, count, shift; fill of the sums.
@@ -244,7 +244,7 @@ void narrow_vector(Draw& draw) {
   int16_t* values = draw.room.take<int16_t>(count);
   if (!draw.room.enough) return;
   draw.first.write(sums, count, INT32_MIN, INT32_MAX);
-  narrow_loop({sums, count, draw.parameters[2], bits, values});
+  narrow_loop({sums, count, draw.parameters[2], bits, values}, 1);
   add_integers(draw.digest, values, bits, count);
 }
 

@@ -24,12 +24,12 @@ bool build(const NetworkVector& vector, const Program& program, Room& room, Part
   parts.image = room.take<uint8_t>(static_cast<size_t>(program.input_tensor().elements()));
   parts.labels = room.take<uint16_t>(batch);
   if (!room.enough) return false;
-  const size_t head_bytes = Head::scratch_bytes(program, kNetworkClasses, vector.batch);
+  const size_t head_bytes = Head::scratch_bytes(program, kNetworkClasses, vector.batch, kThreads);
   Region counted, unused;
   size_t shared = 0;
   const auto layout = [&](Region& persistent, Region& fixed) {
     shared = parts.network.plan(program, vector.widths, vector.batch, kThreads, head_bytes, true, true, blocks, persistent, fixed);
-    parts.head.plan(program, vector.widths, kNetworkClasses, HeadRule::kCwr, persistent, fixed);
+    parts.head.plan(program, vector.widths, kNetworkClasses, kThreads, HeadRule::kCwr, persistent, fixed);
   };
   layout(counted, unused);
   uint8_t* persistent_memory = room.take<uint8_t>(counted.used);

@@ -97,6 +97,7 @@ class LearningRun:
                 "train_body": options.train_body,
                 "threads": 1,
                 "count_replayed": options.count_replayed,
+                "stochastic_rounding": False,
                 "seed": options.seed,
                 "learning_rates": [tuple(RATES[kind]) for kind in PARAMETER_KINDS],
             },

@@ -27,8 +27,7 @@ uint32_t magnitude_loop(const int32_t* sums, size_t count, int threads) {
   constexpr KernelTable<uint32_t(const int32_t*, size_t)> kTable = EVERBIT_TABLE(magnitude);
   uint32_t all = 0;
   parallel_for(threads, static_cast<int64_t>(count), kElementGrain, [&](int64_t first, int64_t last, int) {
-    const uint32_t part = kTable.active()(sums + first, static_cast<size_t>(last - first));
-    __atomic_fetch_or(&all, part, __ATOMIC_RELAXED);
+    join_or(all, kTable.active()(sums + first, static_cast<size_t>(last - first)));
   });
   return all;
 }
