@@ -48,7 +48,7 @@ constexpr bool kShort = sizeof(Sum) == sizeof(int32_t);  // sums of gradients of
 
 template <typename T, typename Sum>
 void quantize_into(Gradient& gradient, const Sum* sums, size_t count, int32_t exponent, int shift, int q_b, int threads) {
-  if constexpr (kShort<Sum>) {
+  if constexpr (kShort<Sum> && sizeof(T) < sizeof(int32_t)) {
     narrow_loop({sums, count, shift, q_b, gradient.values}, threads);
   } else {
     T* values = static_cast<T*>(gradient.values);

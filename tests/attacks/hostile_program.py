@@ -14,9 +14,9 @@ from reference.program_builder import ProgramBuilder
 INT32_LEAST, INT32_MOST = -(2**31), 2**31 - 1
 
 
-def every_layer() -> Program:
+def every_layer(q_f: int = 8) -> Program:
     """Small, with every kind of layer: two signs with and without bias, both kinds of convolution, all pools."""
-    build = ProgramBuilder(np.random.default_rng(0), 8)
+    build = ProgramBuilder(np.random.default_rng(0), q_f)
     out = build.frozen_convolution(build.input(6, 6, 2), 3)
     out = build.affine(build.binary_convolution(build.sign(out, False), 3, False))
     out = build.latent(out, 4)

@@ -11,6 +11,7 @@ from collections import Counter
 
 import numpy as np
 
+from attacks.hostile_program import every_layer
 from attacks.image_fields import ImageFields
 from everbit import engine
 from everbit.compile.image import program_image
@@ -51,7 +52,8 @@ def sound_images() -> list[bytes]:
     small = {"q_f": 8, "height": 4, "width": 3, "channels": 3}
     single = [single_layer_program(kind, rng, **small) for kind in SINGLE_LAYERS]  # type: ignore[arg-type]
     networks = [random_program(rng, latent_bits=bits, blocks=2, **small) for bits in LATENT_BITS]  # type: ignore[arg-type]
-    return [program_image(program) for program in single + networks]
+    wide = [random_program(rng, latent_bits=bits, blocks=2, **{**small, "q_f": 32}) for bits in (1, 8)]  # type: ignore[arg-type]
+    return [program_image(program) for program in [*single, *networks, *wide, every_layer(32)]]
 
 
 def mutated(image: bytes, rng: np.random.Generator) -> bytes:
@@ -85,9 +87,10 @@ def learn(image: bytes, rng: np.random.Generator) -> None:
     shapes = [[fields[f"tensor.{i}.{side}"] for side in sides] for i in range(fields["header.tensor_count"])]
     if np.prod(np.array(shapes, np.int64), axis=1).sum() > MOST_ELEMENTS:
         return
-    options = {"q_bin": int(rng.choice([1, 4, 8, 16])), "q_nonbin": int(rng.choice([16, 32])), "classes": 3}
+    options = {"q_bin": int(rng.choice([1, 4, 8, 16, 32])), "q_nonbin": int(rng.choice([16, 32])), "classes": 3}
     options |= {"replay_slots": 4, "replay_per_class": 2, "experience_patterns": 4, "batch_new": 2, "batch_replayed": 2}
     options |= {"cwr": bool(rng.integers(2)), "train_body": bool(rng.integers(4)), "count_replayed": True, "seed": 1}
+    options |= {"stochastic_rounding": bool(rng.integers(2))}
     learner = engine.NativeLearner(image, options | {"learning_rates": [(2**30, 3)] * len(PARAMETER_KINDS)})
     for first in range(2):
         images = rng.integers(0, 256, (3, *shapes[fields["layer.0.output"]])).astype(np.uint8)

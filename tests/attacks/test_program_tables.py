@@ -80,11 +80,17 @@ def test_products_beyond_int32(shape: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "values"), [("bits", [0, 2, 4, 7, 32, -1, INT32_MOST]), ("zero_point", [2**15, -(2**15) - 1, INT32_LEAST])]
+    ("name", "values"),
+    [("bits", [0, 2, 4, 7, 33, 64, -1, INT32_MOST]), ("zero_point", [2**15, -(2**15) - 1, INT32_LEAST])],
 )
 def test_numbers_of_a_tensor(name: str, values: list[int]) -> None:
     for value in values:
         refused(fields().changed(**{f"tensor__0__{name}": value}), "impossible width or zero point")
+
+
+def test_zero_points_of_32_bits() -> None:
+    for value in (1, -1, 2**15 - 1, INT32_LEAST):
+        refused(fields().changed(tensor__0__bits=32, tensor__0__zero_point=value), "impossible width or zero point")
 
 
 def test_a_tensor_of_another_shape_than_its_layer_makes() -> None:

@@ -46,7 +46,7 @@ def test_a_latent_of_single_bits_and_no_latent() -> None:
     image = build.frozen_convolution(build.input(4, 4, 1), 3)
     refused(finished(build), "never cut")
     build.latent(build.sign(image, False), 2)
-    refused(finished(build), "latent must keep")
+    refused(finished(build), "single bits must have 1 bit")
 
 
 def learns(image: bytes, classes: int = 2) -> None:

@@ -18,7 +18,15 @@ from everbit.compile.program import Program
 from everbit.quantize.widths import ALLOWED, Widths
 from reference.fixed_point import Gradient, Scale
 from reference.network import ReferenceNetwork
-from reference.random_program import LATENT_BITS, SINGLE_LAYERS, random_images, random_program, single_layer_program
+from reference.program_builder import ProgramBuilder
+from reference.random_program import (
+    AWKWARD_CHANNELS,
+    LATENT_BITS,
+    SINGLE_LAYERS,
+    random_images,
+    random_program,
+    single_layer_program,
+)
 
 CLASSES = 5
 BATCH = 6
@@ -162,6 +170,31 @@ def test_every_combination_of_widths() -> None:
         )
         assert (program.q_f, program.latent_bits) == (widths.q_f, widths.latent)
         check_program(program, widths.q_bin, widths.q_nonbin, rng)
+
+
+@pytest.mark.parametrize(("q_nonbin", "seed"), [(8, 0), (16, 1), (32, 2)])
+@pytest.mark.parametrize("kind", ["binary_convolution", "convolution"])
+def test_more_places_than_are_summed_at_once(kind: str, q_nonbin: int, seed: int) -> None:
+    """6 images of 110 x 111 pixels are 73260 places, more than 2^16."""
+    rng = np.random.default_rng(seed)
+    builder = ProgramBuilder(rng, 8)
+    source = builder.latent(builder.frozen_convolution(builder.input(110, 111, 1), 3), 8)
+    if kind == "convolution":
+        raw = builder.learnable_convolution(source, 5, 3, 1, 1)
+    else:
+        raw = builder.binary_convolution(builder.sign(source, True, True), 5, True)
+    builder.global_average_pool(builder.batch_norm(raw))
+    check_program(builder.finish(), 4 if q_nonbin == 8 else 16, q_nonbin, rng)
+
+
+def test_signs_as_latents(isa: str) -> None:
+    """A cut behind a sign stores its bits as they are, also where channels do not fill their words."""
+    for channels in AWKWARD_CHANNELS:
+        rng = np.random.default_rng(channels)
+        builder = ProgramBuilder(rng, 8)
+        signs = builder.latent(builder.sign(builder.frozen_convolution(builder.input(5, 4, 1), channels), False), 1)
+        builder.batch_norm(builder.binary_convolution(signs, 70, True))
+        check_program(builder.finish(), 8, 16, rng)
 
 
 def test_gradient_from_the_features(isa: str) -> None:

@@ -233,11 +233,12 @@ def test_the_command_writes_json_and_prints_a_table(folder: Path, tmp_path: Path
     out = tmp_path / "new" / "result.json"
     runner = CliRunner()
     options = ["--seeds", "2", "--images-per-class", "6", "--learning-rate", "head=0.02", "--learning-rate", "binary=0"]
+    options += ["--rounding", "stochastic"]
     written = runner.invoke(cli.app, command(folder, *options, "--json", str(out)))
     assert (written.exit_code, written.stdout) == (0, "")
     result = json.loads(out.read_text())
     assert result["configuration"]["learning_rates"].items() >= {"head": 0.02, "binary": 0.0}.items()
-    assert result["configuration"]["bits"] == "8,16,16,1"
+    assert (result["configuration"]["bits"], result["configuration"]["rounding"]) == ("8,16,16,1", "stochastic")
     assert list(out.parent.iterdir()) == [out]
     shown = runner.invoke(cli.app, command(folder, *options))
     assert shown.exit_code == 0
@@ -253,6 +254,7 @@ def test_the_command_writes_json_and_prints_a_table(folder: Path, tmp_path: Path
         (["--data", "cifar100"], "cifar100_q95.npz is not in"),
         (["--bits", "8,16"], "write F,BIN,NONBIN,LATENT"),
         (["--bits", "8,16,16,2"], "do not fit the model"),
+        (["--rounding", "up"], "unknown rounding 'up': choose one of nearest, stochastic"),
         (["--learning-rate", "head"], "not KIND=VALUE"),
         (["--learning-rate", "tail=1"], "no parameter is of kind 'tail'"),
         (["--cut", "stage4.block1"], "leave --cut and --weights out"),

@@ -11,6 +11,7 @@ from everbit.compile.program import Program, Tensor
 from everbit.learner.float_network import FloatNetwork
 from reference.fixed_point import Gradient, Integers
 from reference.network import ReferenceNetwork
+from reference.program_builder import ProgramBuilder
 from reference.random_program import SINGLE_LAYERS, random_images, random_program, single_layer_program
 
 BATCH = 6
@@ -71,11 +72,11 @@ def assert_program_agrees(program: Program, rng: np.random.Generator) -> None:
         assert_layer_agrees(program, index, network, reference)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "q_f"), [(0, 16), (1, 16), (2, 16), (3, 32)])
 @pytest.mark.parametrize("kind", SINGLE_LAYERS)
-def test_every_layer_agrees_with_the_integers(kind: str, seed: int) -> None:
+def test_every_layer_agrees_with_the_integers(kind: str, seed: int, q_f: int) -> None:
     rng = np.random.default_rng(seed)
-    assert_program_agrees(single_layer_program(kind, rng, q_f=16, channels=19), rng)
+    assert_program_agrees(single_layer_program(kind, rng, q_f=q_f, channels=19), rng)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -87,7 +88,7 @@ def test_networks_agree_with_the_integers_layer_by_layer(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_frozen_part_agrees_with_the_integers(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    program = random_program(rng, q_f=16, channels=(3, 37)[seed % 2])
+    program = random_program(rng, q_f=(16, 32)[seed % 3 == 2], channels=(3, 37)[seed % 2])
     images = random_images(rng, program, BATCH)
     expected = ReferenceNetwork(program, q_bin=16, q_nonbin=16).frozen_activations(images)
     network = FloatNetwork(program, "program")
@@ -103,10 +104,11 @@ def test_the_frozen_part_agrees_with_the_integers(seed: int) -> None:
         assert not far.any(), layer.name
 
 
-@pytest.mark.parametrize("bits", [1, 2, 4, 8, 16])
-def test_latents_are_stored_as_the_engine_stores_them(bits: int) -> None:
+@pytest.mark.parametrize("q_f", [16, 32])
+@pytest.mark.parametrize("bits", [1, 2, 4, 7, 8, 16])
+def test_latents_are_stored_as_the_engine_stores_them(bits: int, q_f: int) -> None:
     rng = np.random.default_rng(bits)
-    program = random_program(rng, q_f=16, latent_bits=bits, channels=5, height=7, width=5)
+    program = random_program(rng, q_f=q_f, latent_bits=bits, channels=5, height=7, width=5)
     reference = ReferenceNetwork(program, q_bin=16, q_nonbin=16)
     images = random_images(rng, program, BATCH)
     codes = reference.frozen_forward(images)
@@ -115,10 +117,25 @@ def test_latents_are_stored_as_the_engine_stores_them(bits: int) -> None:
     assert network.latent.stored_bytes == stored.shape[1]
     tensor = program.tensors[program.layers[program.latent_index].output]
     expected = to_real(tensor, reference.learnable_forward(codes)[program.layers[program.latent_index].output])
-    assert (network.latent.decode(stored) - expected).abs().max() <= 1.01 * tensor.scale
+    slack = 2.0**-22 * expected.abs().max()  # of float32, which holds 24 of 32 bits
+    assert (network.latent.decode(stored) - expected).abs().max() <= 1.01 * tensor.scale + slack
 
     own = read_codes(network.encode(images), bits, codes.shape)
     assert np.mean(np.abs(own - codes) > 2) < 0.05  # a sign of the frozen part may flip
+
+
+def test_signs_are_stored_as_they_are() -> None:
+    rng = np.random.default_rng(0)
+    build = ProgramBuilder(rng, 8)
+    signs = build.sign(build.frozen_convolution(build.input(5, 4, 1), 67), False)
+    build.batch_norm(build.binary_convolution(build.latent(signs, 1), 3, True))
+    program = build.finish()
+    images = random_images(rng, program, BATCH)
+    reference, network = ReferenceNetwork(program, q_bin=16, q_nonbin=16), FloatNetwork(program, "program")
+    codes = reference.frozen_forward(images)
+    expected = torch.from_numpy(2 * codes - 1).float().permute(0, 3, 1, 2)
+    assert torch.equal(network.latent.decode(reference.pack_codes(codes)), expected)
+    assert np.mean(network.encode(images) != reference.pack_codes(codes)) < 0.05
 
 
 def read_codes(stored: NDArray[np.uint8], bits: int, shape: tuple[int, ...]) -> Integers:

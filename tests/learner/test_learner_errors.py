@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from everbit import engine
+from everbit.compile.image import program_image
 from everbit.errors import CapacityError, ConfigurationError
 from everbit.formats.model_file import save_program
 from everbit.learner.learner import Learner
@@ -51,13 +53,24 @@ def images(count: int) -> np.ndarray:
         ({"learning_rates": 0.1}, "learning_rates are 0.1.*dict"),
         ({"learning_rates": {"head": 1e-320}}, "engine refuses.*learning rate"),
         ({"count_replayed": "yes"}, "count_replayed is 'yes'.*True or False"),
-        ({"batch_new": 4096, "batch_replayed": 4096}, "mini-batch is too large.*lower it"),
-        ({"classes": 65534, "batch_new": 4096}, "mini-batch is too large|head is too large"),
+        ({"rounding": "up"}, "unknown rounding 'up': choose one of nearest, stochastic"),
+        ({"rounding": None}, "unknown rounding None"),
     ],
 )
 def test_settings_out_of_range_are_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         Learner(PROGRAM, Settings(**options))
+
+
+def test_mini_batches_too_large_for_exact_sums_are_named() -> None:
+    """Those of 32-bit gradients; the head has a bound of its own."""
+    large = Settings(batch_new=4096, batch_replayed=4096)
+    Learner(PROGRAM, large)
+    with pytest.raises(ConfigurationError, match=r"mini-batch is too large for exact sums of 32-bit.*lower it"):
+        Learner(PROGRAM, large, "8,16,32,2")
+    options = {"q_bin": 8, "q_nonbin": 16, "classes": 65534, "cwr": True, "learning_rates": [(0, 0)] * 5}
+    with pytest.raises(ValueError, match="mini-batch is too large for so many classes"):
+        engine.Network(program_image(PROGRAM), 20000, options)
 
 
 @pytest.mark.parametrize(

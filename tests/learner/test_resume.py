@@ -58,10 +58,14 @@ def test_another_seed_gives_other_bytes() -> None:
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(stops=st.sets(st.integers(0, len(EXPERIENCES))), memory=st.sampled_from([None, "40KB", "100 kB"]))
-def test_saved_and_loaded_is_never_stopped(stops: set[int], memory: str | None, tmp_path: Path) -> None:
+@given(
+    stops=st.sets(st.integers(0, len(EXPERIENCES))),
+    memory=st.sampled_from([None, "40KB", "100 kB"]),
+    rounding=st.sampled_from(["nearest", "stochastic"]),
+)
+def test_saved_and_loaded_is_never_stopped(stops: set[int], memory: str | None, rounding: str, tmp_path: Path) -> None:
     path = tmp_path / "one learner, 100% #1?.learner"
-    learner, other = start(memory=memory), start(memory=memory)
+    learner, other = (start(memory=memory, rounding=rounding) for _ in range(2))
     for place in range(len(EXPERIENCES) + 1):
         if place in stops:
             learner.save(path)

@@ -67,9 +67,7 @@ class _Extremes:
         drawn = self.rng.choice(np.array(ends, np.int64), array.shape)
         return np.where(self.rng.random(array.shape) < CHANNEL_SHARE, drawn, array.astype(np.int64)).astype(array.dtype)
 
-    def array(
-        self, name: str, array: NDArray[np.generic], source: Tensor | None, wide: bool
-    ) -> NDArray[np.generic]:
+    def array(self, name: str, array: NDArray[np.generic], source: Tensor | None, wide: bool) -> NDArray[np.generic]:
         if name == "bits":
             return array
         if name == "multiplier_exponent":

@@ -261,14 +261,14 @@ class ProgramBuilder:
         output = self._like(source, tensor.height, tensor.width)
         attributes = {"bits": bits} | {f"{way}_{name}": 0 for way in ("encode", "decode") for name in ("A", "B", "s")}
         arrays: dict[str, NDArray[np.generic]] = {}
-        if tensor.bits == 1:
-            assert bits == 1
-        elif bits == 1:
+        if tensor.bits > 1 and bits == 1:
             middle = tensor.zero_point + self.rng.normal(0, 0.2, tensor.channels) / tensor.scale
             spread = self.rng.uniform(0.5, 1.0, tensor.channels) / tensor.scale
             arrays["threshold"] = np.round(middle).astype(np.int32)
             dtype = np.int32 if tensor.bits == 32 else np.int16
             arrays["low"], arrays["high"] = (np.round(middle + side * spread).astype(dtype) for side in (-1, 1))
+        elif tensor.bits == 1:
+            pass  # signs are stored as they are
         elif tensor.bits == 32:
             factor = (2**bits - 1) / (2**32 - 1)
             encode_A, _, encode_s = affine_constants(factor, 0.0, 2**30 - 1, *WIDE[1:])

@@ -39,13 +39,20 @@ class QuantizedLatent:
         self.stored_bytes = (prod(self.shape) * self.bits + 7) // 8
         self.scale, self.zero_point = tensor.scale, tensor.zero_point
         self.arrays = {name: torch.from_numpy(array.astype(np.float32)) for name, array in layer.arrays.items()}
+        self.signs = tensor.bits == 1
         a = layer.attributes
-        self.to_code = [a["encode_A"] / 2 ** a["encode_s"], a["encode_B"] / 2 ** a["encode_s"]]
-        self.from_code = [a["decode_A"] / 2 ** a["decode_s"], a["decode_B"] / 2 ** a["decode_s"]]
+        encode, decode = (a[f"{way}_A"] / 2 ** a[f"{way}_s"] for way in ("encode", "decode"))
+        if tensor.bits == 32:  # B counts in steps of the tensor there
+            self.to_code, self.from_code = [encode, -a["encode_B"] * encode], [decode, a["decode_B"]]
+        else:
+            self.to_code = [encode, a["encode_B"] / 2 ** a["encode_s"]]
+            self.from_code = [decode, a["decode_B"] / 2 ** a["decode_s"]]
 
     def encode(self, x: Tensor) -> NDArray[np.uint8]:
         q = x.permute(0, 2, 3, 1) / self.scale + self.zero_point
-        if self.bits == 1:
+        if self.signs:
+            codes = (q > 0).int()
+        elif self.bits == 1:
             codes = (q >= self.arrays["threshold"]).int()
         else:
             factor, offset = self.to_code
@@ -60,7 +67,9 @@ class QuantizedLatent:
         weights = (1 << np.arange(self.bits)).astype(np.float32)
         flat = lanes.reshape(len(stored), values, self.bits).astype(np.float32) @ weights
         codes = torch.from_numpy(flat).reshape(len(stored), *self.shape)
-        if self.bits == 1:
+        if self.signs:
+            q = 2 * codes - 1
+        elif self.bits == 1:
             q = torch.where(codes > 0, self.arrays["high"], self.arrays["low"])
         else:
             factor, offset = self.from_code
