@@ -1,7 +1,7 @@
 """The compiled engine, its instruction set and its threads.
 
-`EVERBIT_ISA=scalar|avx2|avx512` in the environment forces one; otherwise the fastest this processor has is used. All
-of them compute the same bits. `EVERBIT_THREADS` is how many threads a learner may use, 1 where it is unset; the bits
+`EVERBIT_ISA=scalar|avx2|avx512|amx|neon|neon_dotprod` in the environment forces one; otherwise the fastest this
+processor has is used. All of them compute the same bits. `EVERBIT_THREADS` is how many threads a learner may use, 1 where it is unset; the bits
 do not depend on it.
 """
 

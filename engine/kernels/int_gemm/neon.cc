@@ -1,5 +1,5 @@
-// vmlal on 4 products. A step adds 4 products to each lane, so that a lane takes 127 steps before its int32 sum must be emptied into
-// int64 (int_gemm.h: 511 are exact). The weights of a column are widened once for all rows.
+// vmlal on 4 products. A step adds 2 products to each lane of its two sums, so that they take 255 steps before they must be emptied into
+// int64 (int_gemm.h: 511 terms are exact). The weights of a column are widened once for all rows.
 #include <arm_neon.h>
 
 #include <cstring>
@@ -10,7 +10,7 @@ namespace everbit {
 namespace {
 
 constexpr int32_t kStepsAtOnce = 32;
-static_assert(kStepsAtOnce * 4 <= 511, "int32 sums stay exact");
+static_assert(kStepsAtOnce * 2 <= 511, "int32 sums stay exact");
 
 struct Weights {
   int16x8_t low, high;
