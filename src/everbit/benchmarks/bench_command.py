@@ -11,7 +11,10 @@ import typer
 from everbit.benchmarks.measurements import MEASUREMENTS
 
 bench = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Measure the engine: ratios taken in one run, medians of turns."
+    name="bench",
+    no_args_is_help=True,
+    add_completion=False,
+    help="Measure the engine against limits, plans and peers.",
 )
 
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the result here as well.")]
