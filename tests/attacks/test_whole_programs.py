@@ -53,7 +53,8 @@ def learns(image: bytes, classes: int = 2) -> None:
     """A whole experience of the engine's learner on an image."""
     options = {"q_bin": 16, "q_nonbin": 16, "classes": classes, "replay_slots": 4, "replay_per_class": 2}
     options |= {"experience_patterns": 4, "batch_new": 2, "batch_replayed": 2, "cwr": True, "train_body": True}
-    options |= {"count_replayed": True, "seed": 0, "learning_rates": [(2**30, -3)] * len(PARAMETER_KINDS)}
+    options |= {"count_replayed": True, "stochastic_rounding": False, "seed": 0}
+    options |= {"learning_rates": [(2**30, -3)] * len(PARAMETER_KINDS)}
     learner = engine.NativeLearner(image, options)
     tensor = ImageFields(image)
     shape = tuple(tensor[f"tensor.{tensor['layer.0.output']}.{side}"] for side in ("height", "width", "channels"))
