@@ -44,9 +44,9 @@ def compile_command(
     root: Annotated[Path | None, typer.Option(help="Folder of the data set's file.")] = None,
     weights: Annotated[Path | None, typer.Option(help="Backbone file; without it the package's.")] = None,
     cut: Annotated[
-        str | None, typer.Option(help="Module after which the device learns, such as stage4.block1.")
+        str | None, typer.Option(help="Module after which the device learns, such as stage4.block1; input: all of it.")
     ] = None,
-    bits: Annotated[str, typer.Option(help="Widths F,BIN,NONBIN,LATENT.")] = "8,16,16,1",
+    bits: Annotated[str, typer.Option(help="Widths F,BIN,NONBIN,LATENT (docs/compile.md).")] = "8,16,16,1",
     count: Annotated[int, typer.Option(help="Most calibration images.", min=1)] = CALIBRATION_IMAGES,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON.")] = False,
 ) -> None:
