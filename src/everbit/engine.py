@@ -1,8 +1,8 @@
 """The compiled engine, its instruction set and its threads.
 
 `EVERBIT_ISA=scalar|avx2|avx512|amx|neon|neon_dotprod` in the environment forces one; otherwise the fastest this
-processor has is used. All of them compute the same bits. `EVERBIT_THREADS` is how many threads a learner may use, 1 where it is unset; the bits
-do not depend on it.
+processor has is used. All of them compute the same bits. `EVERBIT_THREADS` is how many threads a learner may use, 1
+where it is unset; the bits do not depend on it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def threads() -> int:
     """How many threads a learner that starts now may use. Raises ConfigurationError for a senseless EVERBIT_THREADS."""
     wanted = os.environ.get("EVERBIT_THREADS") or "1"
     if not wanted.isdecimal() or not 1 <= int(wanted) <= MOST_THREADS:
-        raise ConfigurationError(f"EVERBIT_THREADS is {wanted!r}: set it to a number from 1 to {MOST_THREADS}, or unset it")
+        raise ConfigurationError(
+            f"EVERBIT_THREADS is {wanted!r}: set it to a number from 1 to {MOST_THREADS}, or unset it"
+        )
     return int(wanted)
 
 

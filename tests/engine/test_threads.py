@@ -56,5 +56,5 @@ def test_threads_round_at_random_alike(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("value", ["0", "-1", "257", "two", "1.5"])
 def test_a_senseless_number_of_threads_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVERBIT_THREADS", value)
-    with pytest.raises(ConfigurationError, match="EVERBIT_THREADS is .*: set it to a number from 1 to 256, or unset it"):
+    with pytest.raises(ConfigurationError, match="set it to a number from 1 to 256, or unset it"):
         engine.threads()

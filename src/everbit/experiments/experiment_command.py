@@ -30,7 +30,7 @@ def experiment_command(
     model: Annotated[str, typer.Option(help="A network of the zoo, or the path of an .everbit file.")] = "birealnet18",
     weights: Annotated[Path | None, typer.Option(help="Backbone file for the network, not the package's.")] = None,
     width: Annotated[float, typer.Option(help="Multiplier of the network's filters.")] = 0.5,
-    cut: Annotated[str | None, typer.Option(help="Module whose output is the latent, or input; by default the usual.")] = None,
+    cut: Annotated[str | None, typer.Option(help="Module whose output is the latent, or input.")] = None,
     bits: Annotated[str, typer.Option(help="Bit widths F,BIN,NONBIN,LATENT.")] = "8,16,16,1",
     learner: Annotated[str, typer.Option(help="naive, cwr, lr, float or float_latents.")] = "lr",
     seeds: Annotated[int, typer.Option(min=1, help="Class orders: seeds 0 to N - 1.")] = 3,
