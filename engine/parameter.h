@@ -49,6 +49,12 @@ inline void store_value(void* values, int32_t index, int width, int32_t value) {
   }
 }
 
+// A parameter of 8, 16 or 32 bits as the forward pass sees it, real value * 2^(range_exponent - 15).
+inline int32_t forward16(int32_t p, int width) {
+  if (width == 32) return saturate_symmetric(rounding_shift(p, 16), 16);
+  return width == 8 ? p * 256 : p;
+}
+
 struct Parameter {
   ParameterKind kind;
   int32_t count;
@@ -61,12 +67,7 @@ struct Parameter {
   int32_t get(int32_t i) const { return load_value(values, i, width); }
   void set(int32_t i, int32_t value) { store_value(values, i, width, value); }
 
-  // The value seen by the forward pass, real value * 2^(range_exponent - 15).
-  int32_t forward16(int32_t i) const {
-    const int32_t p = get(i);
-    if (width == 32) return saturate_symmetric(rounding_shift(p, 16), 16);
-    return width == 8 ? p * 256 : p;
-  }
+  int32_t forward16(int32_t i) const { return everbit::forward16(get(i), width); }
 
   // The same in 8 bits, for the weights of ordinary convolutions.
   int32_t forward8(int32_t i) const { return saturate_symmetric(rounding_shift(get(i), width - 8), 8); }

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "../bits.h"
-#include "../kernels/gradient/gradient.h"
 #include "../kernels/sign_gemm/sign_gemm.h"
 #include "../kernels/xnor_gemm/xnor_gemm.h"
 #include "../memory.h"
@@ -310,31 +309,6 @@ void input_gradient(const Context& context, const InputGradientScratch<G, Sum>& 
   });
 }
 
-// Updates `count` latent weights in a row; returns their bits.
-template <typename Sum>
-uint64_t update_row(Parameter& latent, int32_t first, int32_t count, const Sum* sums, Scale step, int32_t exponent) {
-  if constexpr (sizeof(Sum) == sizeof(int32_t)) {
-    if (latent.width >= 8) {
-      uint8_t* weights = static_cast<uint8_t*>(latent.values) + static_cast<size_t>(first) * static_cast<size_t>(latent.width / 8);
-      return update_loop({weights, latent.width, sums, count, shifted(step, exponent + latent.width - 1), latent.rounding, first});
-    }
-  } else {
-    int32_t narrow[64];
-    bool fits = true;
-    for (int32_t c = 0; c < count; ++c) {
-      narrow[c] = static_cast<int32_t>(sums[c]);
-      fits = fits && narrow[c] == sums[c];
-    }
-    if (fits) return update_row(latent, first, count, narrow, step, exponent);
-  }
-  uint64_t word = 0;
-  for (int32_t c = 0; c < count; ++c) {
-    update_parameter(latent, first + c, sums[c], step, exponent);
-    word |= static_cast<uint64_t>(latent.get(first + c) >= 0) << c;
-  }
-  return word;
-}
-
 // The rows of one tap lie far apart, where the processor does not look ahead by itself.
 constexpr int32_t kRowsAhead = 12;
 
@@ -426,8 +400,8 @@ void update_weights(const Context& context, const WeightGradientScratch<G, Sum>&
       for (int32_t o = 0; o < out.channels; ++o) {
         const int32_t first = (o * window.taps() + tap) * in.channels + w * 64;
         prefetch_row(latent, first + kRowsAhead * window.taps() * in.channels, count);
-        const uint64_t word = room.blocks > 1 ? update_row(latent, first, count, totals + o * 64, step_size, exponent)
-                                              : update_row(latent, first, count, sums + o * 64, step_size, exponent);
+        const uint64_t word = room.blocks > 1 ? update_parameters(latent, first, count, totals + o * 64, step_size, exponent)
+                                              : update_parameters(latent, first, count, sums + o * 64, step_size, exponent);
         context.binary->learned[weight_word(context.binary->bits, o, step, steps) - context.binary->bits] = word;
       }
     }

@@ -2,6 +2,7 @@
 
 #include "../bits.h"
 #include "../kernels/gradient/gradient.h"
+#include "../memory.h"
 #include "layers.h"
 
 namespace everbit {
@@ -113,5 +114,32 @@ void write_input_gradient(const Context& context, int k, Sum* sums, int32_t expo
 
 template void write_input_gradient(const Context&, int, int32_t*, int32_t);
 template void write_input_gradient(const Context&, int, int64_t*, int32_t);
+
+template <typename Sum>
+uint64_t update_parameters(Parameter& p, int32_t first, int32_t count, const Sum* sums, Scale step, int32_t exponent) {
+  if constexpr (sizeof(Sum) == sizeof(int32_t)) {
+    if (p.width >= 8) {
+      const Scale by = shifted(step, exponent - p.range_exponent + p.width - 1);
+      return update_loop({element_at(p.values, first, p.width), p.width, sums, count, by, p.rounding, first});
+    }
+  } else {
+    int32_t narrow[64];
+    bool fits = true;
+    for (int32_t i = 0; i < count; ++i) {
+      narrow[i] = static_cast<int32_t>(sums[i]);
+      fits = fits && narrow[i] == sums[i];
+    }
+    if (fits) return update_parameters(p, first, count, narrow, step, exponent);
+  }
+  uint64_t bits = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    update_parameter(p, first + i, sums[i], step, exponent);
+    bits |= static_cast<uint64_t>(p.get(first + i) >= 0) << i;
+  }
+  return bits;
+}
+
+template uint64_t update_parameters(Parameter&, int32_t, int32_t, const int32_t*, Scale, int32_t);
+template uint64_t update_parameters(Parameter&, int32_t, int32_t, const int64_t*, Scale, int32_t);
 
 }  // namespace everbit

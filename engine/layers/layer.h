@@ -129,6 +129,10 @@ inline void update_parameter(Parameter& p, int32_t i, int64_t sum, Scale step, i
   p.set(i, saturate_symmetric(p.get(i) - moved, p.width));
 }
 
+// The same for `count` elements, at most 64, from `first` on; bit i of the result is [P[first + i] >= 0].
+template <typename Sum>
+uint64_t update_parameters(Parameter& p, int32_t first, int32_t count, const Sum* sums, Scale step, int32_t exponent);
+
 inline Scale step_of(const Context& context, const Parameter& p) { return context.step[static_cast<int>(p.kind)]; }
 
 }  // namespace everbit

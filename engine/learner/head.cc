@@ -22,6 +22,45 @@ struct TrainScratch {
         features(region.take<int64_t>((batch > static_cast<size_t>(threads) ? batch : static_cast<size_t>(threads)) * features)) {}
 };
 
+template <typename T>
+constexpr bool kShort = sizeof(T) < sizeof(int32_t);  // products of two such numbers fit int32
+
+// sum over k of w[k] (x[k] - zero_point).
+template <typename W, typename X>
+int64_t dot(const W* w, const X* x, int32_t count, int32_t zero_point) {
+  int64_t sum = 0;
+  if constexpr (kShort<W> && kShort<X>) {
+    int64_t weights = 0;
+    for (int32_t k = 0; k < count; ++k) {
+      sum += w[k] * x[k];
+      weights += w[k];
+    }
+    return sum - weights * zero_point;
+  } else {
+    for (int32_t k = 0; k < count; ++k) sum += gradient_product(w[k], x[k], zero_point);
+    return sum;
+  }
+}
+
+// to[k] += g (x[k] - zero_point).
+template <typename G, typename X>
+void add_product(int64_t* __restrict to, G g, const X* __restrict x, int32_t count, int32_t zero_point) {
+  if constexpr (kShort<G> && kShort<X>) {
+    const int64_t offset = int64_t{g} * zero_point;
+    for (int32_t k = 0; k < count; ++k) to[k] += g * x[k] - offset;
+  } else {
+    for (int32_t k = 0; k < count; ++k) to[k] += gradient_product(g, x[k], zero_point);
+  }
+}
+
+// to[k] += g w16[k], the weight as the forward pass sees it.
+template <typename G, typename W>
+void add_scaled(int64_t* __restrict to, G g, const W* __restrict w, int32_t count) {
+  if (g == 0) return;
+  constexpr int kWidth = 8 * static_cast<int>(sizeof(W));
+  for (int32_t k = 0; k < count; ++k) to[k] += static_cast<int64_t>(g) * forward16(w[k], kWidth);
+}
+
 int32_t arg_max(const int32_t* values, int32_t count) {
   int32_t best = 0;
   for (int32_t j = 1; j < count; ++j) best = values[j] > values[best] ? j : best;
@@ -136,8 +175,7 @@ void Head::logits(const void* features, int32_t batch, bool temporary, int32_t* 
         for (int64_t i = first; i < last; ++i) {
           const auto* pattern = x + i / classes_ * features_;
           const auto* row = weights + i % classes_ * features_;
-          int64_t sum = 0;
-          for (int32_t k = 0; k < features_; ++k) sum += gradient_product(row[k], pattern[k], tensor.zero_point);
+          const int64_t sum = dot(row, pattern, features_, tensor.zero_point);
           out[i] = scale(sum, to_logit);
         }
       });
@@ -172,14 +210,14 @@ int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch,
   feature_gradient.present = false;
   with_gradient_type(widths_.non_binary, [&](auto element, auto) {
     const auto* g = static_cast<const decltype(element)*>(loss.values);
+    const auto* weights = static_cast<const decltype(element)*>(w.values);
     if (feature_gradient.values != nullptr) {
       parallel_for(threads_, batch, grain() / classes_ + 1, [&](int64_t first, int64_t last, int) {
         for (int64_t b = first; b < last; ++b) {
           int64_t* to = room.features + b * features_;
           for (int32_t k = 0; k < features_; ++k) to[k] = 0;
           for (int32_t j = 0; j < classes_; ++j) {
-            const int64_t by = g[b * classes_ + j];
-            for (int32_t k = 0; by != 0 && k < features_; ++k) to[k] += by * w.forward16(j * features_ + k);
+            add_scaled(to, g[b * classes_ + j], weights + int64_t{j} * features_, features_);
           }
         }
       });
@@ -195,11 +233,11 @@ int32_t Head::train(const void* features, const uint16_t* labels, int32_t batch,
         for (int32_t j = static_cast<int32_t>(first); j < last; ++j) {
           for (int32_t k = 0; k < features_; ++k) sums[k] = 0;
           for (int32_t b = 0; b < batch; ++b) {
-            const int64_t gradient = g[b * classes_ + j];
-            const auto* row = x + static_cast<size_t>(b) * static_cast<size_t>(features_);
-            for (int32_t k = 0; k < features_; ++k) sums[k] += gradient_product(gradient, row[k], tensor.zero_point);
+            add_product(sums, g[b * classes_ + j], x + int64_t{b} * features_, features_, tensor.zero_point);
           }
-          for (int32_t k = 0; k < features_; ++k) update_parameter(w, j * features_ + k, sums[k], by, exponent);
+          for (int32_t k = 0; k < features_; k += 64) {
+            update_parameters(w, j * features_ + k, features_ - k < 64 ? features_ - k : 64, sums + k, by, exponent);
+          }
         }
       });
     });
