@@ -20,6 +20,7 @@ LearnerOptions options_of(const LearningRun& run) {
   o.train_body = true;
   o.count_replayed = run.count_replayed;
   o.threads = kThreads;
+  o.stochastic_rounding = run.stochastic_rounding;
   o.seed = run.seed;
   for (int kind = 0; kind < kParameterKinds; ++kind) o.learning_rates[kind] = kRates[kind];
   return o;

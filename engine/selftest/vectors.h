@@ -49,6 +49,7 @@ struct LearningRun {
   Image image;
   Widths widths;
   bool count_replayed;
+  bool stochastic_rounding;
   uint64_t seed;
   uint64_t learned;
   uint64_t state;

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from golden.draws import FILLS, Digest, Draws, Words, top
-from reference.fixed_point import Integers, affine, int64, rshift, sat, sats, scale
+from reference.fixed_point import Integers, affine, draws_at, int64, rshift, sat, sats, scale, scale_randomly
 
 MAX_OFFSET = 2**29
 
@@ -139,11 +139,52 @@ def _narrow(digest: Digest, draws: Draws, second: str, bits: int, count: int, sh
     digest.add(sats(rshift(draws.integers(count, 32, False), shift), bits))
 
 
-def _update(digest: Digest, draws: Draws, second: str, width: int, count: int, exponent: int) -> None:
+def _merge(
+    digest: Digest, draws: Draws, second: str, bits: int, count: int, shift: int, sum_shift: int, before_shift: int
+) -> None:
+    sums = draws.numbers(count, -(2**30), 2**30)
+    draws.fill = second
+    before = draws.integers(count, bits, True)
+    digest.add(rshift(sats(rshift(sums, shift), bits), sum_shift) + rshift(before, before_shift))
+
+
+def _estimator(
+    digest: Digest, draws: Draws, second: str, x_bits: int, g_bits: int, pixels: int, channels: int, kind: int
+) -> None:
+    x = draws.integers(pixels * channels, x_bits, False).reshape(pixels, channels)
+    g = draws.integers(pixels * channels, g_bits, True).reshape(pixels, channels)
+    draws.fill = second
+    bias = draws.integers(channels, 32, False)
+    to_real = draws.scale(-8, 14)
+    u = scale(x - _zero_point(draws, x_bits), to_real)
+    clip = draws.number(0, 2**31 - 1)
+    size = np.abs(sat(u + bias, 32) if kind >= 2 else u)
+    digest.add(g * (np.maximum(0, 2**15 - (size >> 1)) if kind % 2 else size <= clip))
+
+
+def _channel_sum(digest: Digest, draws: Draws, second: str, pixels: int, channels: int) -> None:
+    digest.add(draws.integers(pixels * channels, 32, False).reshape(pixels, channels).sum(axis=0))
+
+
+def _norm_gradient(digest: Digest, draws: Draws, second: str, bits: int, pixels: int, channels: int) -> None:
+    g = draws.integers(pixels * channels, bits, True).reshape(pixels, channels)
+    draws.fill = second
+    xhat = draws.integers(pixels * channels, 16, False).reshape(pixels, channels)
+    digest.add(g * draws.numbers(channels, -(2**15), 2**15))
+    digest.add((g * xhat).sum(axis=0))
+    digest.add(g.sum(axis=0))
+
+
+def _update(digest: Digest, draws: Draws, second: str, width: int, count: int, exponent: int, stochastic: int) -> None:
     weights = draws.integers(count, width, True)
     draws.fill = second
     sums = draws.integers(count, 32, False)
-    weights = sats(weights - scale(sums, draws.scale(exponent, exponent)), width)
+    step, key = draws.scale(exponent, exponent), int(draws.words(1)[0])
+    if stochastic:
+        moved = scale_randomly(sums, step, int64(draws_at(key, np.arange(5, 5 + count)) >> np.uint64(32)))
+    else:
+        moved = scale(sums, step)
+    weights = sats(weights - moved, width)
     digest.add(np.array([sum(1 << i for i in range(count) if weights[i] >= 0)], np.uint64))
     digest.add(weights)
 
@@ -159,6 +200,10 @@ FAMILIES: dict[str, Callable[..., None]] = {
     "norm": _norm,
     "magnitude": _magnitude,
     "narrow": _narrow,
+    "merge": _merge,
+    "estimator": _estimator,
+    "channel_sum": _channel_sum,
+    "norm_gradient": _norm_gradient,
     "update": _update,
 }
 """Families by the name of their kernel, in the order of kFamilies in engine/selftest/kernels.cc."""
@@ -192,7 +237,7 @@ _CASES: list[tuple[str, list[tuple[int, ...]], list[tuple[str, str]]]] = [
     ("add", [(x0, x1, y, 67) for x0 in (8, 16) for x1 in (8, 16) for y in (8, 16)], [ANY]),
     ("add", [(16, 16, 16, 33)], [*EVERY_END, ("ends", "ends")]),
     # bits, pixels, channels
-    ("sign", [(8, 1, 1), (8, 3, 65), (16, 2, 130), (16, 5, 37)], [ANY, ("ends", "ends")]),
+    ("sign", [(8, 1, 1), (8, 3, 65), (16, 2, 130), (16, 5, 37), (32, 3, 67)], [ANY, ("ends", "ends")]),
     # bits of the sums, bits of y, pixels, channels, one multiplier in all
     ("requantize", [(20, 8, 3, 37, 0), (24, 16, 3, 65, 1), (31, 8, 2, 37, 0), (48, 16, 2, 37, 0)], [ANY]),
     ("requantize", [(30, 16, 2, 33, 0), (31, 16, 2, 33, 1), (48, 8, 2, 33, 0)], EVERY_END),
@@ -203,12 +248,30 @@ _CASES: list[tuple[str, list[tuple[int, ...]], list[tuple[str, str]]]] = [
     ("magnitude", [(1,), (37,), (130,)], [ANY, ("lowest", "random"), ("ends", "random")]),
     # bits, count, shift
     ("narrow", [(bits, 67, shift) for bits in (8, 16) for shift in (0, 1, 17, 31)], [ANY, ("ends", "random")]),
-    # width, count, exponent of the step
+    # bits, count, shifts of the sums, of the quantized sums, of what was there
+    ("merge", [(8, 67, 23, 0, 3), (8, 37, 0, 1, 0), (16, 67, 15, 2, 0), (16, 1, 0, 0, 1)], [ANY, ("ends", "ends")]),
+    # bits of x, bits of g, pixels, channels, approximate + 2 with a bias
+    ("estimator", [(x, g, 3, 37, kind) for x, g in ((8, 16), (16, 8)) for kind in range(4)], [ANY]),
+    ("estimator", [(16, 16, 2, 33, kind) for kind in range(4)], [*EVERY_END, ("ends", "ends")]),
+    # pixels, channels
+    ("channel_sum", [(1, 1), (37, 65), (300, 3)], [ANY, ("lowest", "random"), ("ends", "random")]),
+    # bits, pixels, channels
+    ("norm_gradient", [(8, 5, 37), (16, 7, 65)], [ANY, *EVERY_END, ("ends", "ends")]),
+    # width, count, exponent of the step, stochastic rounding
     (
         "update",
-        [(8, 1, 0), (8, 37, -24), (16, 64, -17), (16, 63, -31), (8, 64, -40), (16, 5, 3)],
-        [ANY, ("ends", "ends")],
+        [
+            (8, 1, 0, 0),
+            (8, 37, -24, 0),
+            (16, 64, -17, 0),
+            (16, 63, -31, 0),
+            (8, 64, -40, 0),
+            (16, 5, 3, 0),
+            (32, 61, -2, 0),
+        ],
+        [ANY, *EVERY_END, ("ends", "ends")],
     ),
+    ("update", [(8, 37, -26, 1), (16, 64, -17, 1), (32, 61, -9, 1), (16, 9, 2, 1)], [ANY, ("ends", "ends")]),
 ]
 
 KERNEL_VECTORS = [

@@ -33,14 +33,16 @@ class LearningRun:
     q_bin: int
     q_nonbin: int
     count_replayed: bool
+    stochastic: bool
     seed: int
 
     def initializer(self, image: str) -> str:
         """The entry of the C++ table; image: the name of its array."""
-        size, counted = len(program_image(self.program)), str(self.count_replayed).lower()
+        size = len(program_image(self.program))
+        counted, stochastic = str(self.count_replayed).lower(), str(self.stochastic).lower()
         return (
-            f'{{"{self.name}", {{{image}, {size}}}, {{{self.q_bin}, {self.q_nonbin}}}, {counted}, {self.seed}, '
-            f"{self.learned():#018x}, {self.state():#018x}}},"
+            f'{{"{self.name}", {{{image}, {size}}}, {{{self.q_bin}, {self.q_nonbin}}}, {counted}, '
+            f"{stochastic}, {self.seed}, {self.learned():#018x}, {self.state():#018x}}},"
         )
 
     @property
@@ -52,6 +54,7 @@ class LearningRun:
             batch_new=BATCH_NEW,
             batch_replayed=BATCH_REPLAYED,
             count_replayed=self.count_replayed,
+            stochastic=self.stochastic,
             seed=self.seed,
         )
 
@@ -97,7 +100,7 @@ class LearningRun:
                 "train_body": options.train_body,
                 "threads": 1,
                 "count_replayed": options.count_replayed,
-                "stochastic_rounding": False,
+                "stochastic_rounding": options.stochastic,
                 "seed": options.seed,
                 "learning_rates": [tuple(RATES[kind]) for kind in PARAMETER_KINDS],
             },
@@ -113,9 +116,12 @@ class LearningRun:
 
 
 def learning_runs() -> list[LearningRun]:
-    """Bi-Real-like networks: wide latent weights on one-bit latents, and narrow ones on four-bit latents."""
+    """Bi-Real-like networks at narrow, ordinary and the widest widths; names: q_f, q_bin, q_nonbin, latent bits."""
     return [
-        LearningRun("three experiences 8,16,16,1", residual_program(1, 8, 1, 9), 16, 16, True, 11),
-        LearningRun("three experiences 16,4,32,4", residual_program(2, 16, 4, 5), 4, 32, False, 12),
-        LearningRun("three experiences 8,8,8,2", residual_program(3, 8, 2, 3), 8, 8, True, 13),
+        LearningRun("three experiences 8,16,16,1", residual_program(1, 8, 1, 9), 16, 16, True, False, 11),
+        LearningRun("three experiences 16,4,32,4", residual_program(2, 16, 4, 5), 4, 32, False, False, 12),
+        LearningRun("three experiences 8,8,8,2, stochastic", residual_program(3, 8, 2, 3), 8, 8, True, True, 13),
+        LearningRun(
+            "three experiences 32,32,32,16, stochastic", residual_program(4, 32, 16, 3), 32, 32, True, True, 14
+        ),
     ]
