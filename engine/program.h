@@ -30,6 +30,12 @@ enum class Operation : int32_t {
   kMaxPool,
   kGlobalAveragePool,
   kLatent,
+  kDepthwiseConvolution,
+  kBlurPool,
+  kGlobalMaxPool,
+  kClamp,
+  kConcat,
+  kFlatten,
   kCount,
 };
 

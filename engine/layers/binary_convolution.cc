@@ -16,7 +16,8 @@
 namespace everbit {
 namespace {
 
-constexpr int kPadValue = 4;       // attribute
+constexpr int kPadValue = 4;       // attributes
+constexpr int kSkew = 5;
 constexpr int kBits = 0;           // array
 constexpr int kWeight = 0;         // parameter
 constexpr int32_t kMaxTerms = 32767;
@@ -26,7 +27,8 @@ constexpr int32_t kPlacesAtOnce = 1 << 16;
 static_assert(kPlacesAtOnce <= kSignGemmMaxLength, "sums over so many places fit int32");
 
 Window window_of(const LayerRecord& layer) {
-  return {layer.attributes[0], layer.attributes[1], layer.attributes[2], layer.attributes[3]};
+  const int32_t* a = layer.attributes;
+  return {a[0], a[1], a[2], a[3], left_padding(a[3], a[kSkew])};
 }
 
 struct ForwardScratch {
@@ -147,7 +149,7 @@ const char* binary_convolution_check(const Program& program, const LayerRecord& 
   if (in.bits != 1 || out.bits != 16 || out.zero_point != 0) return "a binary convolution must turn bits into 16-bit sums";
   if (const char* problem = window_check(window_of(layer), in, out)) return problem;
   const int32_t pad_value = layer.attributes[kPadValue];
-  if (pad_value != 0 && pad_value != 1) return "a binary convolution pads with neither 0 nor +1";
+  if (pad_value < -1 || pad_value > 1) return "a binary convolution pads with neither -1, 0 nor +1";
   if (int64_t{window_of(layer).taps()} * in.channels > kMaxTerms ||
       int64_t{window_of(layer).taps()} * out.channels > kMaxTerms) {
     return "a binary convolution adds more than 32767 terms, beyond its 16-bit sums";
@@ -190,11 +192,11 @@ namespace {
 // The words under the window at one output place, tap by tap; `outside` stands for a pixel beyond the image. Whether there is none.
 bool gather_patch(const Window& window, const TensorRecord& in, const uint64_t* image, int32_t words, int32_t row, int32_t column,
                   const uint64_t* outside, uint64_t* patch) {
-  const int32_t left = column * window.stride - window.padding;
+  const int32_t left = column * window.stride - window.left;
   const bool whole_rows = left >= 0 && left + window.kernel_width <= in.width;
   bool whole = whole_rows;
   for (int32_t i = 0; i < window.kernel_height; ++i) {
-    const int32_t y = row * window.stride + i - window.padding;
+    const int32_t y = row * window.stride + i - window.top;
     const bool row_inside = y >= 0 && y < in.height;
     if (whole_rows && row_inside) {  // the pixels of a row of the window lie side by side
       const uint64_t* from = image + (y * in.width + left) * words;
@@ -216,7 +218,7 @@ void binary_convolution_forward(const Context& context) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   const Window window = window_of(context.layer);
-  const bool pad_zero = context.layer.attributes[kPadValue] == 0;
+  const int32_t pad_value = context.layer.attributes[kPadValue];
   const int32_t words = words_for(in.channels);
   const int32_t steps = window.taps() * words;
   const BinaryWeights& weights = *context.binary;
@@ -224,7 +226,7 @@ void binary_convolution_forward(const Context& context) {
   const int32_t places = context.batch * out.pixels();
   const ForwardScratch room(scratch, context.threads, places, steps);
   uint64_t outside[kMaxTerms / 64 + 1];  // K holds at least one tap
-  for (int32_t w = 0; w < words; ++w) outside[w] = pad_zero ? 0 : channel_mask(in.channels, w);
+  for (int32_t w = 0; w < words; ++w) outside[w] = pad_value == 1 ? channel_mask(in.channels, w) : 0;
 
   const uint64_t* x = context.input_values<uint64_t>();
   int16_t* z = context.output_values<int16_t>();
@@ -243,7 +245,7 @@ void binary_convolution_forward(const Context& context) {
       }
       int16_t* block = z + static_cast<size_t>(first) * static_cast<size_t>(out.channels);
       xnor_gemm(patches, rows, steps, weights.bits, out.channels, window.taps() * in.channels, block);
-      for (; pad_zero && borders != 0; borders &= borders - 1) {
+      for (; pad_value == 0 && borders != 0; borders &= borders - 1) {
         const int32_t r = __builtin_ctzll(borders);
         const Place border(first + r, out);
         for_each_tap(window, in, border.row, border.column, [&](int32_t tap, int32_t pixel) {
@@ -336,10 +338,10 @@ void transpose(const G* g, int32_t places, int32_t channels, int threads, G* col
 }
 
 // The activations under a tap for the places of some output rows: a word of each, and whether anything is there.
-void gather_activations(const Window& window, const TensorRecord& in, const TensorRecord& out, int32_t tap, bool pad_zero,
+void gather_activations(const Window& window, const TensorRecord& in, const TensorRecord& out, int32_t tap, int32_t pad_value,
                         const uint64_t* x, int32_t words, int32_t first_row, int32_t rows, uint64_t* bits, uint8_t* present) {
-  const int32_t down = tap / window.kernel_width - window.padding;
-  const int32_t right = tap % window.kernel_width - window.padding;
+  const int32_t down = tap / window.kernel_width - window.top;
+  const int32_t right = tap % window.kernel_width - window.left;
   for (int32_t i = first_row; i < first_row + rows; ++i) {
     const int32_t y = i % out.height * window.stride + down;
     const bool row_inside = y >= 0 && y < in.height;
@@ -347,8 +349,8 @@ void gather_activations(const Window& window, const TensorRecord& in, const Tens
                                static_cast<size_t>(row_inside ? y * in.width : 0)) * static_cast<size_t>(words);
     for (int32_t j = 0, column = right; j < out.width; ++j, column += window.stride) {
       const bool inside = row_inside && column >= 0 && column < in.width;
-      *bits++ = inside ? row[column * words] : ~uint64_t{0};
-      *present++ = inside || !pad_zero;
+      *bits++ = inside ? row[column * words] : pad_value == 1 ? ~uint64_t{0} : 0;
+      *present++ = inside || pad_value != 0;
     }
   }
 }
@@ -359,7 +361,7 @@ void update_weights(const Context& context, const WeightGradientScratch<G, Sum>&
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   const Window window = window_of(context.layer);
-  const bool pad_zero = context.layer.attributes[kPadValue] == 0;
+  const int32_t pad_value = context.layer.attributes[kPadValue];
   const int32_t words = words_for(in.channels);
   const int32_t steps = window.taps() * words;
   Parameter& latent = *context.parameter(kWeight);
@@ -392,7 +394,7 @@ void update_weights(const Context& context, const WeightGradientScratch<G, Sum>&
       for (size_t i = 0; room.blocks > 1 && i < sum_count; ++i) totals[i] = 0;
       for (int32_t block = 0; block < room.blocks; ++block) {
         const int32_t places = places_of(block);
-        gather_activations(window, in, out, tap, pad_zero, x + w, words, block * room.rows, places / out.width, bits, present);
+        gather_activations(window, in, out, tap, pad_value, x + w, words, block * room.rows, places / out.width, bits, present);
         sign_gemm(columns_of(block), out.channels, places, bits, present, sums);
         for (size_t i = 0; room.blocks > 1 && i < sum_count; ++i) totals[i] += sums[i];
       }

@@ -24,11 +24,19 @@ constexpr LayerKind kLayers[] = {
     {"sign", 1, {kBias}, sign_check, sign_forward, sign_backward, true, nullptr, sign_scratch},
     {"add", 2, {}, add_check, add_forward, add_backward, false, nullptr, add_scratch},
     {"rprelu", 1, {kBias, kBias, kBias}, rprelu_check, rprelu_forward, rprelu_backward, true, nullptr, rprelu_scratch},
-    {"average_pool", 1, {}, average_pool_check, average_pool_forward, average_pool_backward, false, nullptr, pool_scratch},
-    {"max_pool", 1, {}, max_pool_check, max_pool_forward, max_pool_backward, false, max_pool_saved, pool_scratch},
+    {"average_pool", 1, {}, average_pool_check, average_pool_forward, average_pool_backward, false, nullptr, average_pool_scratch},
+    {"max_pool", 1, {}, max_pool_check, max_pool_forward, max_pool_backward, false, max_pool_saved, max_pool_scratch},
     {"global_average_pool", 1, {}, global_average_pool_check, global_average_pool_forward, global_average_pool_backward, false, nullptr,
-     pool_scratch},
+     global_average_pool_scratch},
     {"latent", 1, {}, latent_check, nullptr, nullptr, false, nullptr, nullptr},
+    {"depthwise_convolution", 1, {kWeight}, depthwise_convolution_check, depthwise_convolution_forward,
+     depthwise_convolution_backward, true, nullptr, depthwise_convolution_scratch},
+    {"blur_pool", 1, {}, blur_pool_check, blur_pool_forward, blur_pool_backward, false, nullptr, blur_pool_scratch},
+    {"global_max_pool", 1, {}, global_max_pool_check, global_max_pool_forward, global_max_pool_backward, false, max_pool_saved,
+     max_pool_scratch},
+    {"clamp", 1, {}, clamp_check, clamp_forward, clamp_backward, true, nullptr, clamp_scratch},
+    {"concat", 2, {}, concat_check, concat_forward, concat_backward, false, nullptr, concat_scratch},
+    {"flatten", 1, {}, flatten_check, flatten_forward, flatten_backward, false, nullptr, flatten_scratch},
 };
 static_assert(sizeof kLayers / sizeof kLayers[0] == static_cast<size_t>(Operation::kCount), "one row a layer");
 

@@ -59,6 +59,8 @@ struct Extent {
   int threads;
 };
 
+inline Extent extent_of(const Context& c) { return {c.program, c.layer, c.batch, c.widths, c.threads}; }
+
 struct LayerKind {
   const char* name;
   int inputs;

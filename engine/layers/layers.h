@@ -23,6 +23,12 @@ EVERBIT_LEARNING_LAYER(rprelu);
 EVERBIT_LEARNING_LAYER(average_pool);
 EVERBIT_LEARNING_LAYER(max_pool);
 EVERBIT_LEARNING_LAYER(global_average_pool);
+EVERBIT_LEARNING_LAYER(depthwise_convolution);
+EVERBIT_LEARNING_LAYER(blur_pool);
+EVERBIT_LEARNING_LAYER(global_max_pool);
+EVERBIT_LEARNING_LAYER(clamp);
+EVERBIT_LEARNING_LAYER(concat);
+EVERBIT_LEARNING_LAYER(flatten);
 
 #undef EVERBIT_LEARNING_LAYER
 #undef EVERBIT_LAYER
@@ -34,9 +40,15 @@ size_t batch_norm_scratch(const Extent&);
 size_t sign_scratch(const Extent&);
 size_t add_scratch(const Extent&);
 size_t rprelu_scratch(const Extent&);
+size_t average_pool_scratch(const Extent&);
 size_t max_pool_saved(const Extent&);
-// One accumulator for every element of the input.
-size_t pool_scratch(const Extent&);
+size_t max_pool_scratch(const Extent&);
+size_t global_average_pool_scratch(const Extent&);
+size_t depthwise_convolution_scratch(const Extent&);
+size_t blur_pool_scratch(const Extent&);
+size_t clamp_scratch(const Extent&);
+size_t concat_scratch(const Extent&);
+size_t flatten_scratch(const Extent&);
 
 // The latent has two halves: what is stored, and what the learnable part sees (latent.cc).
 const char* latent_check(const Program&, const LayerRecord&);

@@ -8,8 +8,13 @@ from attacks.hostile_program import IMAGE, INT32_LEAST, INT32_MOST, LAYERS, PROG
 from everbit.compile.operations import OPERATIONS, PARAMETER_KINDS
 
 ATTACKED_ATTRIBUTES: dict[str, dict[str, list[int]]] = {
-    "convolution": {"input_mantissa": [1, INT32_LEAST], "input_exponent": [2000, INT32_LEAST]},
-    "binary_convolution": {"pad_value": [-1, 2, INT32_MOST]},
+    "convolution": {
+        "input_mantissa": [1, INT32_LEAST],
+        "input_exponent": [2000, INT32_LEAST],
+        "groups": [-1, 2, 5, INT32_MOST, INT32_LEAST],
+    },
+    "depthwise_convolution": {"input_mantissa": [1, INT32_LEAST], "input_exponent": [2000, INT32_LEAST]},
+    "binary_convolution": {"pad_value": [-2, 2, INT32_MOST, INT32_LEAST]},
     "batch_norm": {
         "output_mantissa": [1, -5],
         "output_exponent": [1025, INT32_MOST],
@@ -33,11 +38,33 @@ ATTACKED_ATTRIBUTES: dict[str, dict[str, list[int]]] = {
         "output_mantissa": [-1],
         "output_exponent": [1025],
     },
-    "average_pool": {"kernel": [0, -1, 1, 3, 256, INT32_MOST, INT32_LEAST]},
+    "average_pool": {
+        "kernel": [0, -1, 256, INT32_MOST, INT32_LEAST],
+        "stride": [-1, 1, 3, 256, INT32_MOST, INT32_LEAST],
+        "padding": [-1, 2, INT32_MOST, INT32_LEAST],
+        "skew": [-1, 2, INT32_MOST, INT32_LEAST],
+        "inside_only": [-1, 2, INT32_MOST, INT32_LEAST],
+    },
     "max_pool": {
-        "kernel": [0, -1, 1, 2, 256, INT32_MOST, INT32_LEAST],
-        "stride": [0, -1, 2, 256, INT32_MOST],
-        "padding": [-1, 0, 3, INT32_MOST, INT32_LEAST],
+        "kernel": [0, -1, 1, 256, INT32_MOST, INT32_LEAST],
+        "stride": [0, -1, 2, 256, INT32_MOST, INT32_LEAST],
+        "padding": [-1, 3, INT32_MOST, INT32_LEAST],
+        "skew": [-2, 2, INT32_MOST, INT32_LEAST],
+    },
+    "blur_pool": {
+        "stride": [0, -1, 4, 256, INT32_MOST, INT32_LEAST],
+        "padding": [-1, 3, INT32_MOST, INT32_LEAST],
+        "skew": [-2, 3, INT32_MOST, INT32_LEAST],
+    },
+    "clamp": {
+        "low": [128, -130, INT32_MOST, INT32_LEAST],
+        "high": [129, -129, INT32_MOST, INT32_LEAST],
+    },
+    "concat": {
+        "A0": [2**30, -(2**30), INT32_MOST, INT32_LEAST],
+        "s0": [-1, 62, INT32_MOST],
+        "A1": [2**30, -(2**30), INT32_MOST, INT32_LEAST],
+        "s1": [-1, 62, INT32_MOST],
     },
     "global_average_pool": {"multiplier_mantissa": [1, 2**29, INT32_LEAST], "multiplier_exponent": [1025, INT32_LEAST]},
     "latent": {
@@ -50,10 +77,11 @@ ATTACKED_ATTRIBUTES: dict[str, dict[str, list[int]]] = {
         "decode_s": [30, -1],
     },
 }
-for _kind in ("convolution", "binary_convolution"):
+for _kind in ("convolution", "binary_convolution", "depthwise_convolution"):
     for _name in ("kernel_height", "kernel_width", "stride"):
         ATTACKED_ATTRIBUTES[_kind][_name] = [0, -1, 256, 46341, INT32_MOST, INT32_LEAST]
     ATTACKED_ATTRIBUTES[_kind]["padding"] = [-1, 3, 255, INT32_MOST, INT32_LEAST]
+    ATTACKED_ATTRIBUTES[_kind]["skew"] = [-2, 2, INT32_MOST, INT32_LEAST]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +182,8 @@ def test_constants_out_of_range() -> None:
         refused(poked(at(kind), 2, bytes([30])), "out of range")
         refused(poked(at(kind), 1, most), "out of range")
         refused(poked(at(kind), 1, least), "out of range")
-    for index in (at("convolution"), at("convolution", last=True)):
+    kinds = ("convolution", "depthwise_convolution")
+    for index in {at(kind, last) for kind in kinds for last in (False, True)}:
         for mantissa in (1, 2**30 - 1, 2**31):
             refused(poked(index, 2, mantissa.to_bytes(4, "little")), "impossible multiplier")
     for index in (at("binary_convolution"), at("binary_convolution", last=True)):

@@ -7,11 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from attacks.hostile_program import refused
-from attacks.image_fields import ImageFields
+from attacks.hostile_program import learns, refused
 from everbit import engine
 from everbit.compile.image import program_image
-from everbit.compile.operations import PARAMETER_KINDS
 from reference.program_builder import ProgramBuilder
 from reference.random_program import SINGLE_LAYERS, random_program, single_layer_program
 
@@ -47,23 +45,6 @@ def test_a_latent_of_single_bits_and_no_latent() -> None:
     refused(finished(build), "never cut")
     build.latent(build.sign(image, False), 2)
     refused(finished(build), "single bits must have 1 bit")
-
-
-def learns(image: bytes, classes: int = 2) -> None:
-    """A whole experience of the engine's learner on an image."""
-    options = {"q_bin": 16, "q_nonbin": 16, "classes": classes, "replay_slots": 4, "replay_per_class": 2}
-    options |= {"experience_patterns": 4, "batch_new": 2, "batch_replayed": 2, "cwr": True, "train_body": True}
-    options |= {"count_replayed": True, "stochastic_rounding": False, "seed": 0}
-    options |= {"learning_rates": [(2**30, -3)] * len(PARAMETER_KINDS)}
-    learner = engine.NativeLearner(image, options)
-    tensor = ImageFields(image)
-    shape = tuple(tensor[f"tensor.{tensor['layer.0.output']}.{side}"] for side in ("height", "width", "channels"))
-    for _ in range(2):
-        learner.add(np.zeros((2, *shape), np.uint8), np.arange(2, dtype=np.int32))
-        for _ in range(learner.begin_training(1)):
-            learner.train_step()
-        learner.end_experience()
-    learner.logits(np.zeros((1, *shape), np.uint8))
 
 
 def test_a_latent_at_the_end_leaves_the_head_to_learn() -> None:

@@ -42,12 +42,16 @@ _ATTRIBUTES: dict[str, tuple[int, ...]] = {
 }
 """Ends of each array and attribute; those named *_mantissa take MANTISSAS, those named *_exponent move by up to 6."""
 
+_KEEPS_NUMBERS = ("latent", "average_pool", "max_pool", "global_max_pool", "blur_pool", "clamp", "flatten")
+
 
 _WIDE_ARRAYS = {"A": INT32_ENDS, "B": (-(2**61), 2**61), "s": (0, 1, 32, 60, 61)}
 _WIDE_ATTRIBUTES: dict[str, tuple[int, ...]] = {
     "A0": (-(2**30) + 1, 2**30 - 1),
     "A1": (-(2**30) + 1, 2**30 - 1),
     "s": (0, 1, 31, 61),
+    "s0": (0, 1, 31, 61),
+    "s1": (0, 1, 31, 61),
     "encode_A": (-(2**30) + 1, 2**30 - 1),
     "encode_B": INT32_ENDS,
     "encode_s": (0, 61),
@@ -55,7 +59,7 @@ _WIDE_ATTRIBUTES: dict[str, tuple[int, ...]] = {
     "decode_B": INT32_ENDS,
     "decode_s": (0, 61),
 }
-"""The same for the layers that have wider constants where a tensor has 32 bits."""
+"""The same for the layers that have wider constants, always or where a tensor has 32 bits."""
 
 
 class _Extremes:
@@ -96,7 +100,7 @@ class _Extremes:
     def layer(self, layer: Layer, tensors: tuple[Tensor, ...]) -> Layer:
         source = tensors[layer.inputs[0]] if layer.inputs else None
         bits = [tensors[index].bits for index in (*layer.inputs, layer.output)]
-        wide = 32 in bits and layer.kind in ("affine", "add", "latent")
+        wide = (32 in bits and layer.kind in ("affine", "add", "latent")) or layer.kind == "concat"
         attributes = {name: self.attribute(name, value, wide) for name, value in layer.attributes.items()}
         arrays = {name: self.array(name, array, source, wide) for name, array in layer.arrays.items()}
         parameters = {name: self.parameter(value, layer.kind) for name, value in layer.parameters.items()}
@@ -107,7 +111,7 @@ class _Extremes:
         tensors = list(program.tensors)
         for layer in program.layers:
             tensor = tensors[layer.output]
-            if layer.kind in ("latent", "average_pool", "max_pool"):
+            if layer.kind in _KEEPS_NUMBERS:
                 tensors[layer.output] = replace(tensor, zero_point=tensors[layer.inputs[0]].zero_point)
             elif tensor.zero_point != 0 and self.rng.random() < TENSOR_SHARE:
                 half = 2 ** (tensor.bits - 1)

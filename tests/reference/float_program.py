@@ -16,8 +16,8 @@ from torch.nn import functional
 from everbit.compile import program as everbit_program
 from everbit.compile.operations import ESTIMATORS
 from reference.fixed_point import Gradient, Integers
-from reference.layers import Step
 from reference.network import ReferenceNetwork
+from reference.step import Step
 
 Parameters = dict[str, Tensor]
 
@@ -54,14 +54,27 @@ def _nhwc(x: Tensor) -> Tensor:
     return x.permute(0, 2, 3, 1)
 
 
+def _padded(step: Step, x: Tensor, value: float) -> Tensor:
+    """float64 [N, C, H, W] with a border as far as the windows reach."""
+    window, source = step.window, step.sources[0]
+    bottom = (window.out_height - 1) * window.stride + window.height - window.top - source.height
+    right = (window.out_width - 1) * window.stride + window.width - window.left - source.width
+    return functional.pad(_nchw(x), [window.left, max(right, 0), window.top, max(bottom, 0)], value=value)
+
+
 def _correlate(step: Step, x: Tensor, weight: Tensor, pad_value: float) -> Tensor:
-    window = step.window
-    padded = functional.pad(_nchw(x), [window.padding] * 4, value=pad_value)
-    return _nhwc(functional.conv2d(padded, _nchw(weight), stride=window.stride))
+    """weight: [C_out, height, width, C_in / groups]."""
+    groups = step.sources[0].channels // weight.shape[3]
+    padded = _padded(step, x, pad_value)
+    return _nhwc(functional.conv2d(padded, _nchw(weight), stride=step.window.stride, groups=groups))
 
 
 def convolution(step: Step, p: Parameters, x: Tensor) -> Tensor:
     return _correlate(step, x, p["weight"], 0.0)
+
+
+def depthwise_convolution(step: Step, p: Parameters, x: Tensor) -> Tensor:
+    return _correlate(step, x, p["weight"].permute(2, 0, 1).unsqueeze(3), 0.0)
 
 
 def binary_convolution(step: Step, p: Parameters, x: Tensor) -> Tensor:
@@ -98,13 +111,38 @@ def rprelu(step: Step, p: Parameters, x: Tensor) -> Tensor:
 
 
 def average_pool(step: Step, p: Parameters, x: Tensor) -> Tensor:
-    return _nhwc(functional.avg_pool2d(_nchw(x), step.window.height))
+    window = step.window
+    weight = torch.ones(x.shape[3], window.height, window.width, 1, dtype=torch.float64)
+    places = torch.full((), float(window.height * window.width))
+    if step.layer.attributes["inside_only"]:
+        places = _correlate(step, torch.ones_like(x), weight, 0.0)
+    return _correlate(step, x, weight, 0.0) / places
 
 
 def max_pool(step: Step, p: Parameters, x: Tensor) -> Tensor:
-    window = step.window
-    padded = functional.pad(_nchw(x), [window.padding] * 4, value=-torch.inf)
-    return _nhwc(functional.max_pool2d(padded, window.height, window.stride))
+    return _nhwc(functional.max_pool2d(_padded(step, x, -torch.inf), step.window.height, step.window.stride))
+
+
+def global_max_pool(step: Step, p: Parameters, x: Tensor) -> Tensor:
+    return _nhwc(functional.max_pool2d(_nchw(x), x.shape[1:3]))
+
+
+def blur_pool(step: Step, p: Parameters, x: Tensor) -> Tensor:
+    row = torch.tensor([0.25, 0.5, 0.25], dtype=torch.float64)
+    return _correlate(step, x, torch.outer(row, row)[None, :, :, None].expand(x.shape[3], 3, 3, 1), 0.0)
+
+
+def clamp(step: Step, p: Parameters, x: Tensor) -> Tensor:
+    source, a = step.sources[0], step.layer.attributes
+    return functional.hardtanh(x, *(source.scale * (a[name] - source.zero_point) for name in ("low", "high")))
+
+
+def concat(step: Step, p: Parameters, first: Tensor, second: Tensor) -> Tensor:
+    return torch.cat([first, second], dim=3)
+
+
+def flatten(step: Step, p: Parameters, x: Tensor) -> Tensor:
+    return _nchw(x).flatten(1)[:, None, None]
 
 
 def global_average_pool(step: Step, p: Parameters, x: Tensor) -> Tensor:
@@ -121,6 +159,12 @@ FLOAT_FORWARD: dict[str, Callable[..., Tensor]] = {
     "average_pool": average_pool,
     "max_pool": max_pool,
     "global_average_pool": global_average_pool,
+    "depthwise_convolution": depthwise_convolution,
+    "blur_pool": blur_pool,
+    "global_max_pool": global_max_pool,
+    "clamp": clamp,
+    "concat": concat,
+    "flatten": flatten,
 }
 
 

@@ -7,116 +7,18 @@ A 1-bit tensor is an array of +1 and -1. `FORWARD[kind](step, *inputs)` gives th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from everbit.compile.operations import ESTIMATORS
-from everbit.compile.program import Layer, Tensor
-from reference.fixed_point import (
-    Gradient,
-    Integers,
-    Scale,
-    affine,
-    int64,
-    product_shift,
-    rdiv,
-    reciprocal,
-    rshift,
-    sat,
-    scale,
-    shift_by,
-    wide_affine,
-)
-from reference.parameters import ParameterState, ParameterSum
-from reference.windows import Window, correlate, correlate_input_gradient, correlate_weight_gradient
-
-LOWEST = np.iinfo(np.int64).min
-
-
-@dataclass
-class Step:
-    """A layer with its tensors and the present state of its parameters."""
-
-    layer: Layer
-    sources: tuple[Tensor, ...]
-    target: Tensor
-    state: dict[str, ParameterState]
-
-    def attribute_scale(self, name: str) -> Scale:
-        """The Scale made of the attributes NAME_mantissa and NAME_exponent."""
-        return Scale(self.layer.attributes[f"{name}_mantissa"], self.layer.attributes[f"{name}_exponent"])
-
-    def array(self, name: str) -> Integers:
-        return int64(self.layer.arrays[name])
-
-    @property
-    def window(self) -> Window:
-        a = self.layer.attributes
-        height, width = a.get("kernel_height", a.get("kernel", 0)), a.get("kernel_width", a.get("kernel", 0))
-        return Window(height, width, a.get("stride", height), a.get("padding", 0))
-
-    @property
-    def wide(self) -> bool:
-        """Whether one of its tensors has 32 bits."""
-        return 32 in (self.target.bits, *(source.bits for source in self.sources))
-
-    def raw(self, q: Integers) -> Integers:
-        """q minus the zero point of the first input."""
-        return q - self.sources[0].zero_point
-
-
-BackwardResult = tuple[list[Gradient], dict[str, ParameterSum]]
-
-
-def channel_sum(values: Integers) -> Integers:
-    """Sum over the mini-batch and all places, [C]."""
-    return int64(values.sum(axis=(0, 1, 2)))
+from reference import convolutions, pools
+from reference.fixed_point import Gradient, Integers, affine, int64, rshift, sat, scale, shift_by, wide_affine
+from reference.parameters import ParameterSum
+from reference.step import BackwardResult, Step, channel_sum
 
 
 def input_image(step: Step, image: Integers) -> Integers:
     return int64(2 * image - step.array("offset"))
-
-
-def _real_weight(step: Step) -> Integers:
-    if "weight" in step.state:
-        return step.state["weight"].p8
-    window, source, target = step.window, step.sources[0], step.target
-    return step.array("weight").reshape(target.channels, window.height, window.width, source.channels)
-
-
-def convolution(step: Step, q: Integers) -> Integers:
-    padded = step.window.pad(step.raw(q), 0)
-    acc = correlate(padded, _real_weight(step), step.window, step.target.height, step.target.width)
-    if "bias" in step.layer.arrays:
-        acc = acc + step.array("bias")
-    multiplier = Scale(step.array("multiplier_mantissa"), step.array("multiplier_exponent"))
-    return step.target.zero_point + scale(acc, multiplier)
-
-
-def convolution_backward(step: Step, inputs: list[Integers], gradient: Gradient) -> BackwardResult:
-    weight, (g, e) = step.state["weight"], gradient
-    acc = correlate_input_gradient(g, weight.p8, step.window, *inputs[0].shape[1:3])
-    bits = step.sources[0].bits
-    total = correlate_weight_gradient(g, step.window.pad(step.raw(inputs[0]), 0), step.window, bits)
-    factor = step.attribute_scale("input")
-    sums = {"weight": ParameterSum(total, e + product_shift(bits), factor)}
-    return [Gradient(acc, e + weight.range_exponent - 7)], sums
-
-
-def binary_convolution(step: Step, signs: Integers) -> Integers:
-    padded = step.window.pad(signs, step.layer.attributes["pad_value"])
-    return correlate(padded, step.state["weight"].signs, step.window, step.target.height, step.target.width)
-
-
-def binary_convolution_backward(step: Step, inputs: list[Integers], gradient: Gradient) -> BackwardResult:
-    g, e = gradient
-    weight = step.state["weight"]
-    acc = correlate_input_gradient(g, weight.signs, step.window, *inputs[0].shape[1:3])
-    if not weight.trainable:
-        return [Gradient(acc, e)], {}
-    padded = step.window.pad(inputs[0], step.layer.attributes["pad_value"])
-    return [Gradient(acc, e)], {"weight": ParameterSum(correlate_weight_gradient(g, padded, step.window), e)}
 
 
 def folded_affine(step: Step, q: Integers) -> Integers:
@@ -224,53 +126,35 @@ def rprelu_backward(step: Step, inputs: list[Integers], gradient: Gradient) -> B
     return [Gradient(acc, e - power)], sums
 
 
-def average_pool(step: Step, q: Integers) -> Integers:
-    window, target = step.window, step.target
-    raw = step.raw(q)
-    total = sum(raw[window.read(*tap, target.height, target.width)] for tap in window.taps())
-    return target.zero_point + rdiv(int64(total), window.height * window.width)
+def clamp(step: Step, q: Integers) -> Integers:
+    return np.clip(q, step.layer.attributes["low"], step.layer.attributes["high"])
 
 
-def average_pool_backward(step: Step, inputs: list[Integers], gradient: Gradient) -> BackwardResult:
-    window = step.window
-    mantissa, exponent = reciprocal(window.height * window.width)
-    acc = np.zeros_like(inputs[0])
-    for tap in window.taps():
-        acc[window.read(*tap, step.target.height, step.target.width)] = gradient.values * (int(mantissa) >> 16)
-    return [Gradient(acc, gradient.exponent + int(exponent) - 15)], {}
+def clamp_backward(step: Step, inputs: list[Integers], gradient: Gradient) -> BackwardResult:
+    inside = (inputs[0] > step.layer.attributes["low"]) & (inputs[0] < step.layer.attributes["high"])
+    return [Gradient(np.where(inside, gradient.values, 0), gradient.exponent)], {}
 
 
-def _winners(step: Step, q: Integers) -> tuple[Integers, Integers]:
-    """The largest value of each window and the number of the tap that holds it first."""
-    padded = step.window.pad(q, LOWEST)
-    height, width = step.target.height, step.target.width
-    values = np.stack([padded[step.window.read(*tap, height, width)] for tap in step.window.taps()])
-    return values.max(axis=0), values.argmax(axis=0)
+def concat(step: Step, first: Integers, second: Integers) -> Integers:
+    a, zero_points = step.layer.attributes, [source.zero_point for source in step.sources]
+    parts = [rshift((q - zero_points[k]) * a[f"A{k}"], a[f"s{k}"]) for k, q in enumerate((first, second))]
+    return step.target.zero_point + np.concatenate(parts, axis=3)
 
 
-def max_pool(step: Step, q: Integers) -> Integers:
-    return _winners(step, q)[0]
+def concat_backward(step: Step, inputs: list[Integers], gradient: Gradient) -> BackwardResult:
+    split = inputs[0].shape[3]
+    parts = gradient.values[..., :split], gradient.values[..., split:]
+    return [Gradient(part, gradient.exponent) for part in parts], {}
 
 
-def max_pool_backward(step: Step, inputs: list[Integers], gradient: Gradient) -> BackwardResult:
-    window = step.window
-    winner = _winners(step, inputs[0])[1]
-    padded = np.zeros_like(window.pad(inputs[0], 0))
-    for number, tap in enumerate(window.taps()):
-        place = window.read(*tap, step.target.height, step.target.width)
-        padded[place] += np.where(winner == number, gradient.values, 0)
-    return [Gradient(window.crop(padded), gradient.exponent)], {}
+def flatten(step: Step, q: Integers) -> Integers:
+    return q.transpose(0, 3, 1, 2).reshape(len(q), 1, 1, -1)
 
 
-def global_average_pool(step: Step, q: Integers) -> Integers:
-    total = step.raw(q).sum(axis=(1, 2), keepdims=True)
-    return step.target.zero_point + scale(total, step.attribute_scale("multiplier"))
-
-
-def global_average_pool_backward(step: Step, inputs: list[Integers], gradient: Gradient) -> BackwardResult:
-    mantissa, exponent = reciprocal(inputs[0].shape[1] * inputs[0].shape[2])
-    acc = np.broadcast_to(gradient.values * (int(mantissa) >> 16), inputs[0].shape).copy()
-    return [Gradient(acc, gradient.exponent + int(exponent) - 15)], {}
+def flatten_backward(step: Step, inputs: list[Integers], gradient: Gradient) -> BackwardResult:
+    batch, height, width, channels = inputs[0].shape
+    acc = gradient.values.reshape(batch, channels, height, width).transpose(0, 2, 3, 1)
+    return [Gradient(acc, gradient.exponent)], {}
 
 
 def encode_latent(step: Step, q: Integers) -> Integers:
@@ -299,28 +183,40 @@ def decode_latent(step: Step, codes: Integers) -> Integers:
 
 FORWARD: dict[str, Callable[..., Integers]] = {
     "input": input_image,
-    "convolution": convolution,
-    "binary_convolution": binary_convolution,
+    "convolution": convolutions.real_convolution,
+    "binary_convolution": convolutions.binary_convolution,
     "affine": folded_affine,
     "batch_norm": batch_norm,
     "sign": sign,
     "add": add,
     "rprelu": rprelu,
-    "average_pool": average_pool,
-    "max_pool": max_pool,
-    "global_average_pool": global_average_pool,
+    "average_pool": pools.average_pool,
+    "max_pool": pools.max_pool,
+    "global_average_pool": pools.global_average_pool,
+    "depthwise_convolution": convolutions.real_convolution,
+    "blur_pool": pools.blur_pool,
+    "global_max_pool": pools.global_max_pool,
+    "clamp": clamp,
+    "concat": concat,
+    "flatten": flatten,
 }
 
 BACKWARD: dict[str, Callable[[Step, list[Integers], Gradient], BackwardResult]] = {
-    "convolution": convolution_backward,
-    "binary_convolution": binary_convolution_backward,
+    "convolution": convolutions.real_convolution_backward,
+    "binary_convolution": convolutions.binary_convolution_backward,
     "batch_norm": batch_norm_backward,
     "sign": sign_backward,
     "add": add_backward,
     "rprelu": rprelu_backward,
-    "average_pool": average_pool_backward,
-    "max_pool": max_pool_backward,
-    "global_average_pool": global_average_pool_backward,
+    "average_pool": pools.average_pool_backward,
+    "max_pool": pools.max_pool_backward,
+    "global_average_pool": pools.global_average_pool_backward,
+    "depthwise_convolution": convolutions.real_convolution_backward,
+    "blur_pool": pools.blur_pool_backward,
+    "global_max_pool": pools.global_max_pool_backward,
+    "clamp": clamp_backward,
+    "concat": concat_backward,
+    "flatten": flatten_backward,
 }
 
 

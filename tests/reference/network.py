@@ -36,8 +36,9 @@ from reference.fixed_point import (
     sats,
     scale,
 )
-from reference.layers import BACKWARD, Step, decode_latent, encode_latent, forward
+from reference.layers import BACKWARD, decode_latent, encode_latent, forward
 from reference.parameters import ParameterState, ParameterSum, layer_state
+from reference.step import Step
 
 HEAD = (-1, "head")  # where a layer and the name of its parameter are asked for
 

@@ -110,9 +110,9 @@ def layer_state(program: Program, index: int, q_bin: int, q_nonbin: int) -> dict
             parameter = layer.parameters[name]
             bits = q_nonbin if learnable else 32
             values = narrow(parameter, bits)
-            if layer.kind == "convolution":
+            if kind == "weight":
                 height, width = layer.attributes["kernel_height"], layer.attributes["kernel_width"]
-                assert source is not None
-                values = values.reshape(target.channels, height, width, source.channels)
+                by_output = (target.channels, height, width, -1)
+                values = values.reshape((height, width, -1) if layer.kind == "depthwise_convolution" else by_output)
             state[name] = ParameterState(kind, int64(values), bits, parameter.range_exponent)
     return state

@@ -16,6 +16,8 @@ from everbit.compile.image import pack_binary_weights
 from everbit.compile.program import Head, Layer, Parameter, Program, Tensor
 
 INT32 = 2.0**31
+Padding = int | str
+"""Rows and columns on each side, or "same" as TensorFlow pads, or "any": drawn for each side."""
 
 
 def scale_constant(real: float) -> tuple[int, int]:
@@ -91,55 +93,119 @@ class ProgramBuilder:
         types = (np.int32, np.int64) if wide else (np.int16, np.int32)
         return {"A": A.astype(types[0]), "B": B.astype(types[1]), "s": s.astype(np.uint8)}
 
-    def _window(self, source: int, kernel: int, stride: int, padding: int) -> tuple[int, int]:
+    def _window(
+        self, source: int, kernel: int, stride: int, padding: Padding
+    ) -> tuple[tuple[int, int], dict[str, int]]:
+        """Size of the output, and the attributes stride, padding and skew."""
         tensor = self.tensors[source]
-        return (tensor.height + 2 * padding - kernel) // stride + 1, (tensor.width + 2 * padding - kernel) // stride + 1
-
-    def _window_attributes(self, kernel: int, stride: int, padding: int) -> dict[str, int]:
-        return {"kernel_height": kernel, "kernel_width": kernel, "stride": stride, "padding": padding}
+        sizes = (tensor.height, tensor.width)
+        if padding == "same":
+            out = [-(-size // stride) for size in sizes]
+            before = [max(0, (n - 1) * stride + kernel - size) // 2 for n, size in zip(out, sizes, strict=True)]
+        elif padding == "any":
+            before = [int(self.rng.integers(0, kernel)) for _ in sizes]
+            least = [max(0, size + p - kernel) // stride + 1 for size, p in zip(sizes, before, strict=True)]
+            most = [(size - 1 + p) // stride + 1 for size, p in zip(sizes, before, strict=True)]
+            out = [int(self.rng.integers(*ends, endpoint=True)) for ends in zip(least, most, strict=True)]
+        else:
+            before = [int(padding), int(padding)]
+            out = [(size + 2 * int(padding) - kernel) // stride + 1 for size in sizes]
+        return (out[0], out[1]), {"stride": stride, "padding": before[0], "skew": before[1] - before[0]}
 
     def input(self, height: int, width: int, channels: int) -> int:
         output = self._tensor(Tensor(height, width, channels, 16, 0, 1 / 128), 1.2)
         offset = self.rng.integers(200, 310, channels).astype(np.int16)
         return self._layer("input", (), output, arrays={"offset": offset})
 
-    def frozen_convolution(self, source: int, channels: int, kernel: int = 3, stride: int = 1, padding: int = 1) -> int:
+    def frozen_convolution(
+        self,
+        source: int,
+        channels: int,
+        kernel: int = 3,
+        stride: int = 1,
+        padding: Padding = 1,
+        groups: int = 1,
+    ) -> int:
+        shape = (channels, kernel, kernel, self.tensors[source].channels // groups)
+        return self._frozen_weights("convolution", source, channels, kernel, stride, padding, shape, {"groups": groups})
+
+    def frozen_depthwise(self, source: int, kernel: int = 3, stride: int = 1, padding: Padding = 1) -> int:
+        channels = self.tensors[source].channels
+        shape = (kernel, kernel, channels)
+        return self._frozen_weights("depthwise_convolution", source, channels, kernel, stride, padding, shape, {})
+
+    def _frozen_weights(
+        self,
+        kind: str,
+        source: int,
+        channels: int,
+        kernel: int,
+        stride: int,
+        padding: Padding,
+        shape: tuple[int, ...],
+        extra: dict[str, int],
+    ) -> int:
         tensor = self.tensors[source]
-        output = self._activation(*self._window(source, kernel, stride, padding), channels, 1.0)
-        weight = self.rng.integers(-127, 128, (channels, kernel, kernel, tensor.channels)).astype(np.int8)
-        deviation = 73 * sqrt(kernel * kernel * tensor.channels) * self.deviations[source] / tensor.scale
+        size, window = self._window(source, kernel, stride, padding)
+        output = self._activation(*size, channels, 1.0)
+        deviation = 73 * sqrt(prod(shape) / channels) * self.deviations[source] / tensor.scale
         jitter = self.rng.uniform(0.5, 1.5, channels) / (deviation * self.tensors[output].scale)
         mantissas, exponents = zip(*map(scale_constant, jitter.tolist()), strict=True)
         arrays: dict[str, NDArray[np.generic]] = {
-            "weight": weight,
+            "weight": self.rng.integers(-127, 128, shape).astype(np.int8),
             "bias": np.round(self.rng.normal(0, deviation / 2, channels)).astype(np.int32),
             "multiplier_mantissa": np.array(mantissas, np.int32),
             "multiplier_exponent": np.array(exponents, np.int8),
         }
-        attributes = self._window_attributes(kernel, stride, padding) | {"input_mantissa": 0, "input_exponent": 0}
-        return self._layer("convolution", (source,), output, attributes, arrays)
+        attributes = {"kernel_height": kernel, "kernel_width": kernel, "input_mantissa": 0, "input_exponent": 0}
+        return self._layer(kind, (source,), output, attributes | window | extra, arrays)
 
     def learnable_convolution(
-        self, source: int, channels: int, kernel: int = 1, stride: int = 1, padding: int = 0
+        self,
+        source: int,
+        channels: int,
+        kernel: int = 1,
+        stride: int = 1,
+        padding: Padding = 0,
+        groups: int = 1,
+    ) -> int:
+        shape = (channels, kernel, kernel, self.tensors[source].channels // groups)
+        return self._learnable_weights(
+            "convolution", source, channels, kernel, stride, padding, shape, {"groups": groups}
+        )
+
+    def learnable_depthwise(self, source: int, kernel: int = 3, stride: int = 1, padding: Padding = 1) -> int:
+        channels = self.tensors[source].channels
+        shape = (kernel, kernel, channels)
+        return self._learnable_weights("depthwise_convolution", source, channels, kernel, stride, padding, shape, {})
+
+    def _learnable_weights(
+        self,
+        kind: str,
+        source: int,
+        channels: int,
+        kernel: int,
+        stride: int,
+        padding: Padding,
+        shape: tuple[int, ...],
+        extra: dict[str, int],
     ) -> int:
         tensor = self.tensors[source]
-        taps = kernel * kernel * tensor.channels
-        deviation = self.deviations[source] * sqrt(taps) * 0.3
+        size, window = self._window(source, kernel, stride, padding)
+        deviation = self.deviations[source] * sqrt(prod(shape) / channels) * 0.3
         power = round(log2(deviation)) - 11
-        output = self._tensor(
-            Tensor(*self._window(source, kernel, stride, padding), channels, 16, 0, 2.0**power), deviation
-        )
+        output = self._tensor(Tensor(*size, channels, 16, 0, 2.0**power), deviation)
         range_exponent = int(self.rng.integers(-1, 2))
-        weight = self.parameter(self.rng.normal(0, 0.3, (channels, kernel, kernel, tensor.channels)), range_exponent)
+        weight = self.parameter(self.rng.normal(0, 0.3, shape), range_exponent)
         mantissa, exponent = scale_constant(tensor.scale * 2.0 ** (range_exponent - 7 - power))
         input_mantissa, input_exponent = scale_constant(tensor.scale)
-        attributes = self._window_attributes(kernel, stride, padding)
+        attributes = {"kernel_height": kernel, "kernel_width": kernel}
         attributes |= {"input_mantissa": input_mantissa, "input_exponent": input_exponent}
         arrays: dict[str, NDArray[np.generic]] = {
             "multiplier_mantissa": np.array([mantissa], np.int32),
             "multiplier_exponent": np.array([exponent], np.int8),
         }
-        return self._layer("convolution", (source,), output, attributes, arrays, {"weight": weight})
+        return self._layer(kind, (source,), output, attributes | window | extra, arrays, {"weight": weight})
 
     def sign(self, source: int, learnable: bool, bias: bool = False, estimator: int = 0) -> int:
         """Signs of a tensor; in the frozen part by thresholds alone."""
@@ -162,17 +228,16 @@ class ProgramBuilder:
         learnable: bool,
         kernel: int = 3,
         stride: int = 1,
-        padding: int = 1,
+        padding: Padding = 1,
         pad_value: int = 0,
     ) -> int:
         tensor = self.tensors[source]
         taps = kernel * kernel
-        output = self._tensor(
-            Tensor(*self._window(source, kernel, stride, padding), channels, 16), sqrt(taps * tensor.channels)
-        )
+        size, window = self._window(source, kernel, stride, padding)
+        output = self._tensor(Tensor(*size, channels, 16), sqrt(taps * tensor.channels))
         bits = self.rng.random((channels, taps, tensor.channels)) < 0.5
         magnitude = np.array([int(2 ** self.rng.uniform(25, 31)) - 1], np.int32)
-        attributes = self._window_attributes(kernel, stride, padding) | {"pad_value": pad_value}
+        attributes = {"kernel_height": kernel, "kernel_width": kernel, "pad_value": pad_value} | window
         parameters = {"weight": Parameter(magnitude, 0)} if learnable else {}
         return self._layer(
             "binary_convolution", (source,), output, attributes, {"bits": pack_binary_weights(bits)}, parameters
@@ -239,13 +304,48 @@ class ProgramBuilder:
             attributes[f"{name}_mantissa"], attributes[f"{name}_exponent"] = scale_constant(real)
         return self._layer("rprelu", (source,), output, attributes, {}, parameters)
 
-    def average_pool(self, source: int, kernel: int = 2) -> int:
-        output = self._like(source, *self._window(source, kernel, kernel, 0))
-        return self._layer("average_pool", (source,), output, {"kernel": kernel})
+    def average_pool(
+        self, source: int, kernel: int = 2, stride: int = 2, padding: Padding = 0, inside_only: bool = False
+    ) -> int:
+        size, window = self._window(source, kernel, stride, padding)
+        attributes = {"kernel": kernel, "inside_only": int(inside_only)} | window
+        return self._layer("average_pool", (source,), self._like(source, *size), attributes)
 
-    def max_pool(self, source: int, kernel: int, stride: int, padding: int) -> int:
-        output = self._like(source, *self._window(source, kernel, stride, padding))
-        return self._layer("max_pool", (source,), output, {"kernel": kernel, "stride": stride, "padding": padding})
+    def max_pool(self, source: int, kernel: int, stride: int, padding: Padding) -> int:
+        size, window = self._window(source, kernel, stride, padding)
+        return self._layer("max_pool", (source,), self._like(source, *size), {"kernel": kernel} | window)
+
+    def blur_pool(self, source: int, stride: int = 2, padding: Padding = 1) -> int:
+        size, window = self._window(source, 3, stride, padding)
+        return self._layer("blur_pool", (source,), self._like(source, *size), window)
+
+    def global_max_pool(self, source: int) -> int:
+        return self._layer("global_max_pool", (source,), self._like(source, 1, 1))
+
+    def clamp(self, source: int, low: float, high: float) -> int:
+        """Bounds in real numbers, rounded to the tensor's steps and to one beyond its range."""
+        tensor = self.tensors[source]
+        half = 2 ** (tensor.bits - 1)
+        least, most = (-half - 1, half) if tensor.bits < 32 else (-half, half - 1)
+        low_step, high_step = (round(tensor.zero_point + bound / tensor.scale) for bound in (low, high))
+        attributes = {"low": max(low_step, least), "high": min(high_step, most)}
+        return self._layer("clamp", (source,), self._like(source, tensor.height, tensor.width), attributes)
+
+    def concat(self, first: int, second: int) -> int:
+        tensors = self.tensors[first], self.tensors[second]
+        deviation = max(self.deviations[first], self.deviations[second])
+        channels = tensors[0].channels + tensors[1].channels
+        output = self._activation(tensors[0].height, tensors[0].width, channels, deviation)
+        attributes = {}
+        for k, tensor in enumerate(tensors):
+            ratio = tensor.scale / self.tensors[output].scale
+            attributes[f"A{k}"], _, attributes[f"s{k}"] = affine_constants(ratio, 0.0, 2**30 - 1, *WIDE[1:])
+        return self._layer("concat", (first, second), output, attributes)
+
+    def flatten(self, source: int) -> int:
+        tensor = self.tensors[source]
+        shape = {"height": 1, "width": 1, "channels": tensor.height * tensor.width * tensor.channels}
+        return self._layer("flatten", (source,), self._tensor(replace(tensor, **shape), self.deviations[source]))
 
     def global_average_pool(self, source: int) -> int:
         tensor = self.tensors[source]

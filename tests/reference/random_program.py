@@ -40,7 +40,7 @@ def _binary_layers(
     rng = build.rng
     bias = learnable and _coin(rng)
     signs = build.sign(source, learnable, bias, int(rng.integers(0, 2)))
-    pad_value = int(rng.integers(0, 2))
+    pad_value = int(rng.integers(-1, 2))
     shapes = [(3, 1), (1, 0)] if not floor_size else [(3, 0)]
     kernel, padding = shapes[int(rng.integers(len(shapes)))]
     return build.binary_convolution(signs, channels, learnable, kernel, stride, padding, pad_value)
@@ -120,7 +120,45 @@ def _single_binary_convolution(build: ProgramBuilder, source: int) -> int:
     kernel, stride, padding = [(3, 1, 1), (3, 2, 1), (3, 1, 0), (1, 1, 0), (1, 2, 0)][int(rng.integers(5))]
     signs = build.sign(source, True, False, int(rng.integers(0, 2)))
     channels = int(rng.choice(AWKWARD_CHANNELS))
-    return build.binary_convolution(signs, channels, True, kernel, stride, padding, int(rng.integers(0, 2)))
+    return build.binary_convolution(signs, channels, True, kernel, stride, padding, int(rng.integers(-1, 2)))
+
+
+def _uneven_binary_convolution(build: ProgramBuilder, source: int) -> int:
+    rng = build.rng
+    signs = build.sign(source, True)
+    kernel, stride = [(3, 2), (3, 1), (2, 1), (5, 3)][int(rng.integers(4))]
+    padding = ("same", "any")[int(rng.integers(2))]
+    return build.binary_convolution(signs, 65, True, kernel, stride, padding, int(rng.integers(-1, 2)))
+
+
+def _binary_dense(build: ProgramBuilder, source: int) -> int:
+    signs = build.flatten(build.sign(source, True, True))
+    return build.binary_convolution(signs, int(build.rng.choice(AWKWARD_CHANNELS)), True, 1, 1, 0)
+
+
+def _uneven_window(build: ProgramBuilder) -> tuple[int, int, str]:
+    """Kernel, stride and padding that differs by side."""
+    kernel, stride = [(3, 2), (3, 1), (2, 1), (5, 2)][int(build.rng.integers(4))]
+    return kernel, stride, ("same", "any")[int(build.rng.integers(2))]
+
+
+def _grouped_convolution(build: ProgramBuilder, source: int) -> int:
+    """As many groups as divide the channels, up to one a channel."""
+    rng, channels = build.rng, build.tensors[source].channels
+    groups = int(rng.choice([n for n in range(1, channels + 1) if channels % n == 0]))
+    outputs = groups * int(rng.integers(1, 20)) if groups < 20 else groups
+    return build.learnable_convolution(source, outputs, *_uneven_window(build), groups)
+
+
+def _clamp(build: ProgramBuilder, source: int) -> int:
+    low, high = [(0.0, np.inf), (0.0, 1.0), (-1.0, 1.0), (-np.inf, 0.5)][int(build.rng.integers(4))]
+    ends = (max(low, -1e6), min(high, 1e6))
+    return build.clamp(source, *ends)
+
+
+def _concat(build: ProgramBuilder, source: int) -> int:
+    second = build.batch_norm(build.learnable_convolution(source, int(build.rng.choice(AWKWARD_CHANNELS))))
+    return build.concat(build.rprelu(source, False, False), second)
 
 
 def _single_convolution(build: ProgramBuilder, source: int) -> int:
@@ -153,9 +191,27 @@ SINGLE_LAYERS: dict[str, Callable[[ProgramBuilder, int], int]] = {
     "prelu": lambda build, source: build.rprelu(source, False, False),
     "prelu_pre": lambda build, source: build.rprelu(source, True, False),
     "prelu_post": lambda build, source: build.rprelu(source, False, True),
-    "average_pool": lambda build, source: build.average_pool(source, int(build.rng.integers(2, 4))),
+    "average_pool": lambda build, source: build.average_pool(source, *[(2, 2), (3, 3)][int(build.rng.integers(2))]),
     "max_pool": _single_max_pool,
     "global_average_pool": lambda build, source: build.global_average_pool(source),
+    "uneven_convolution": lambda build, source: build.learnable_convolution(source, 37, *_uneven_window(build)),
+    "grouped_convolution": _grouped_convolution,
+    "depthwise_convolution": lambda build, source: build.learnable_depthwise(source),
+    "uneven_depthwise_convolution": lambda build, source: build.learnable_depthwise(source, *_uneven_window(build)),
+    "uneven_binary_convolution": _uneven_binary_convolution,
+    "binary_dense": _binary_dense,
+    "dense": lambda build, source: build.learnable_convolution(build.flatten(source), 10),
+    "padded_average_pool": lambda build, source: build.average_pool(source, *_uneven_window(build)),
+    "inside_average_pool": lambda build, source: build.average_pool(source, *_uneven_window(build), True),
+    "uneven_max_pool": lambda build, source: build.max_pool(source, *_uneven_window(build)),
+    "global_max_pool": lambda build, source: build.global_max_pool(
+        build.batch_norm(build.learnable_convolution(source, int(build.rng.choice(AWKWARD_CHANNELS))))
+    ),
+    "blur_pool": lambda build, source: build.blur_pool(source, int(build.rng.integers(1, 4)), "same"),
+    "uneven_blur_pool": lambda build, source: build.blur_pool(source, int(build.rng.integers(1, 3)), "any"),
+    "clamp": _clamp,
+    "concat": _concat,
+    "flatten": lambda build, source: build.flatten(source),
 }
 """Layers to test; a sign is followed by the binary convolution that reads it, a batch norm stands on a convolution."""
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from everbit.compile.operations import ESTIMATORS
 from reference.fixed_point import Integers
 from reference.float_program import Parameters, real
-from reference.layers import Step
+from reference.step import Step
 
 U = 2.0**-16  # the unit of u in signs and rprelu
 NEAR = 2 * U  # u is off by less than one unit; a comparison may differ only where u is this near
@@ -50,6 +50,16 @@ def _rprelu_forward(step: Step, p: Parameters, inputs: list[Tensor]) -> Tensor:
     return (p["slope"].detach().abs().clamp(min=1) + 0.5) * U / step.target.scale + 1
 
 
+def _concat_forward(step: Step, p: Parameters, inputs: list[Tensor]) -> Tensor:
+    """A is off by half a unit of 2^-s, and a shift follows."""
+    a = step.layer.attributes
+    parts = []
+    for k, x in enumerate(inputs):
+        steps = (x / step.sources[k].scale).abs()
+        parts.append(0.5 + steps * 0.5 * 2.0 ** -a[f"s{k}"])
+    return torch.cat(parts, dim=3)
+
+
 FORWARD_BOUNDS: dict[str, Callable[[Step, Parameters, list[Tensor]], Tensor]] = {
     "convolution": _one_scale,
     "binary_convolution": _nothing,
@@ -59,14 +69,24 @@ FORWARD_BOUNDS: dict[str, Callable[[Step, Parameters, list[Tensor]], Tensor]] = 
     "average_pool": lambda step, p, inputs: torch.full((), 0.5),
     "max_pool": _nothing,
     "global_average_pool": _one_scale,
+    "depthwise_convolution": _one_scale,
+    "blur_pool": lambda step, p, inputs: torch.full((), 0.5),
+    "global_max_pool": _nothing,
+    "clamp": _nothing,
+    "concat": _concat_forward,
+    "flatten": _nothing,
 }
 """Of a layer's output, in its integer steps, before the clamp to its bits. A sign has its own test."""
 
 
 def _mean_backward(step: Step, p: Parameters, inputs: list[Tensor], g: Tensor) -> Tensor:
-    """The reciprocal keeps 15 bits: it is off by 2^-14 of its size."""
-    places = step.window.height * step.window.width or inputs[0].shape[1] * inputs[0].shape[2]
-    return g.abs().max() / places * 2.0**-14
+    """The reciprocal keeps 15 bits, each share of one: it is off by 2^-14 of its size in each window over a place."""
+    window, a = step.window, step.layer.attributes
+    if step.layer.kind == "global_average_pool":
+        return g.abs().max() / (inputs[0].shape[1] * inputs[0].shape[2]) * 2.0**-14
+    windows = (-(-window.height // window.stride)) ** 2
+    places = 1 if a["inside_only"] else window.height * window.width
+    return g.abs().max() * windows / places * 2.0**-14
 
 
 def _batch_norm_backward(step: Step, p: Parameters, inputs: list[Tensor], g: Tensor) -> Tensor:
@@ -103,6 +123,12 @@ INPUT_BOUNDS: dict[str, Callable[[Step, Parameters, list[Tensor], Tensor], Tenso
     "average_pool": _mean_backward,
     "max_pool": _exact_backward,
     "global_average_pool": _mean_backward,
+    "depthwise_convolution": _exact_backward,
+    "blur_pool": _exact_backward,
+    "global_max_pool": _exact_backward,
+    "clamp": _exact_backward,
+    "concat": _exact_backward,
+    "flatten": _exact_backward,
 }
 """Of the gradient of a layer's inputs before `quantize`, in real units, for the real gradient g of its output."""
 
@@ -120,7 +146,9 @@ def sum_bound(step: Step, name: str, p: Parameters, inputs: list[Tensor], g: Ten
 
 
 def output_steps(step: Step, out: Tensor) -> Tensor:
-    """Real values in integer steps of the output tensor, clamped to its bits."""
+    """Real values in integer steps of the output tensor, clamped to its bits; those of a 1-bit tensor are +1 and -1."""
+    if step.target.bits == 1:
+        return out
     half = 2 ** (step.target.bits - 1)
     return (out / step.target.scale + step.target.zero_point).clamp(-half, half - 1)
 

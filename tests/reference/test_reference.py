@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from reference.fixed_point import Gradient, Integers, Scale, cross_entropy_gradient, quantize  # noqa: E402
 from reference.float_program import FLOAT_FORWARD, FloatProgram, real_parameters  # noqa: E402
-from reference.layers import BACKWARD, Step  # noqa: E402
+from reference.layers import BACKWARD  # noqa: E402
 from reference.network import ReferenceNetwork  # noqa: E402
 from reference.parameters import ParameterSum  # noqa: E402
 from reference.program_builder import scale_constant  # noqa: E402
@@ -28,6 +28,7 @@ from reference.rounding_bounds import (  # noqa: E402
     real_inputs,
     sum_bound,
 )
+from reference.step import Step  # noqa: E402
 
 SLACK = 1 + 2.0**-20  # mantissas of Scales are off by 2^-31; float64 sums are not exact either
 BITS = [(8, 4, 8), (8, 8, 16), (16, 16, 16), (16, 8, 32), (32, 32, 32)]  # q_f, q_bin, q_nonbin

@@ -32,7 +32,7 @@ class ProgramBuilder:
     ) -> int:
         """Appends a layer and the tensor it writes; returns the tensor's index."""
         operation = OPERATIONS[kind]
-        attributes = attributes or {}
+        attributes = dict.fromkeys(operation.later, 0) | (attributes or {})
         missing = set(operation.attributes) - set(attributes)
         if missing:
             raise CompileError(f"{name}: the layer {kind} lacks {', '.join(sorted(missing))}")

@@ -44,10 +44,11 @@ def compile_program(
     network cannot be traced, cut there, or lowered, ImageError for images of another form.
     """
     widths = widths or Widths()
-    if images.ndim != 4 or images.shape[-1] != _input_channels(network) or images.dtype != np.uint8 or len(images) == 0:
+    channels = _input_channels(network)
+    if images.ndim != 4 or images.shape[-1] not in channels or images.dtype != np.uint8 or len(images) == 0:
         raise ImageError(
             f"calibration images are {images.dtype} {list(images.shape)}: "
-            f"pass uint8 [N, height, width, {_input_channels(network)}], N >= 1"
+            f"pass uint8 [N, height, width, {' or '.join(map(str, channels))}], N >= 1"
         )
     graph = trace(network)
     nodes = list(graph.graph.nodes)
@@ -77,12 +78,12 @@ def compile_program(
     return program
 
 
-def _input_channels(network: nn.Module) -> int:
-    """Channels of the images a network takes: those of its first convolution."""
+def _input_channels(network: nn.Module) -> tuple[int, ...]:
+    """Channels of the images a network takes: those of its first convolution, gray or color without one."""
     for module in network.modules():
         if isinstance(module, (nn.Conv2d, BinaryConv2d)):
-            return module.in_channels
-    raise CompileError(f"{type(network).__name__} has no convolution: only convolutional networks are compiled")
+            return (module.in_channels,)
+    return (1, 3)
 
 
 def _features(graph: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.Node:

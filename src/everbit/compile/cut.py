@@ -14,13 +14,22 @@ from everbit.compile.program import Tensor
 from everbit.compile.trace import module_path
 from everbit.errors import CompileError
 from everbit.nn.binary import BinaryConv2d, LearnedBias, Sign
+from everbit.nn.windows import BlurPool2d
 from everbit.quantize.calibrate import CutPoint, Latent
 from everbit.quantize.scale import affine_of, wide_factor
 from everbit.zoo.cuts import WHOLE_NETWORK
 
 _IMAGE_RANGE = (-1.0, 1.0)
 _NO_MAP = (nn.Flatten, nn.Linear)
-_KEEPS_SUMS = (nn.AvgPool2d, nn.MaxPool2d, nn.Identity, nn.Dropout)
+_KEEPS_SUMS = (
+    nn.AvgPool2d,
+    nn.MaxPool2d,
+    nn.AdaptiveMaxPool2d,
+    BlurPool2d,
+    nn.ReLU,
+    nn.Identity,
+    nn.Dropout,
+)
 
 
 def find_cut(graph: fx.GraphModule, name: str) -> fx.Node:

@@ -108,7 +108,8 @@ def _layer_record(
 ) -> list[int]:
     operation = OPERATIONS[layer.kind]
     inputs = list(layer.inputs) + [ABSENT] * (2 - len(layer.inputs))
-    attributes = [layer.attributes[name] for name in operation.attributes]
+    known = dict.fromkeys(operation.later, 0) | layer.attributes
+    attributes = [known[name] for name in operation.attributes]
     arrays: list[int] = []
     for name, dtype in dtypes.items():
         arrays += payload.add(layer.arrays[name].astype(dtype, copy=False)) if name in layer.arrays else (0, 0)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from torch import fx, nn
 
 from everbit.compile.builder import ProgramBuilder
+from everbit.compile.clamps import clamp_bounds
 from everbit.compile.program import Parameter, Tensor
 from everbit.compile.trace import module_path
 from everbit.errors import CompileError
-from everbit.nn.binary import BinaryConv2d
 from everbit.quantize.calibrate import Calibration
 from everbit.quantize.scale import Floats, activation_numbers, parameter_values, range_exponent_of, scale_of
 from everbit.quantize.widths import Widths
@@ -22,13 +22,36 @@ LEARNABLE_MARGIN = 1.5
 """Activations behind the cut move as the device learns: their range is wider than calibration saw by this factor."""
 
 
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
+
+
+@dataclass(frozen=True)
+class Border:
+    """Rows above and columns left of a map, filled with a value; what lies below and right follows from the output."""
+
+    top: int
+    left: int
+    value: float
+
+
+@dataclass(frozen=True)
+class RealWeights:
+    """A layer with real weights, [out, in / groups, height, width], and one bias for each output."""
+
+    weight: Floats
+    bias: Floats
+    groups: int
+
+
 @dataclass
 class Lowering:
     """State of one compilation.
 
     learnable: nodes behind the cut. tensor: program tensor of each lowered node. channel_scale: for the exact integer
     sums of a binary convolution, the real value of one unit in each channel. pending_bias: a learned bias that the sign
-    behind it takes over. magnitude: size every latent binary weight starts from, in (0, 1).
+    behind it takes over. pending_border: a border that the window behind it takes over. deferred: a frozen layer with
+    real weights that the batch norm behind it becomes part of. magnitude: size every latent binary weight starts from,
+    in (0, 1).
     """
 
     graph: fx.GraphModule
@@ -40,20 +63,22 @@ class Lowering:
     tensor: dict[fx.Node, int] = field(default_factory=dict)
     channel_scale: dict[fx.Node, Floats] = field(default_factory=dict)
     pending_bias: dict[fx.Node, Floats] = field(default_factory=dict)
+    pending_border: dict[fx.Node, Border] = field(default_factory=dict)
+    deferred: dict[fx.Node, RealWeights] = field(default_factory=dict)
 
-    @property
-    def frozen_batch_norms(self) -> set[fx.Node]:
-        """Batch norms in front of the cut: only those fold into the convolution before them."""
-        nodes = self.graph.graph.nodes
-        return {
-            node
-            for node in nodes
-            if node not in self.learnable and node.op == "call_module" and isinstance(self.module(node), nn.BatchNorm2d)
-        }
+    def module(self, node: fx.Node) -> nn.Module | None:
+        """The module a call_module node calls; None for other nodes."""
+        return self.graph.get_submodule(str(node.target)) if node.op == "call_module" else None
 
-    def module(self, node: fx.Node) -> nn.Module:
-        """The module a call_module node calls."""
-        return self.graph.get_submodule(str(node.target))
+    def only_reader(self, node: fx.Node) -> fx.Node | None:
+        """The node that alone reads another on the same side of the cut, if there is one."""
+        users = list(node.users)
+        return users[0] if len(users) == 1 and (users[0] in self.learnable) == (node in self.learnable) else None
+
+    def batch_norm_reader(self, node: fx.Node) -> fx.Node | None:
+        """The batch norm that alone reads a node on the same side of the cut, if there is one."""
+        reader = self.only_reader(node)
+        return reader if reader is not None and isinstance(self.module(reader), BATCH_NORMS) else None
 
     def source(self, node: fx.Node, position: int = 0) -> fx.Node:
         """The node that makes an input."""
@@ -62,9 +87,12 @@ class Lowering:
             raise self.error(node, "reads a constant", "use layers with parameters instead")
         return argument
 
-    def read(self, node: fx.Node, position: int = 0) -> tuple[int, Tensor]:
-        """Index and numbers of the tensor an input of a node stands in."""
-        source = self.source(node, position)
+    def read(self, node: fx.Node, position: int = 0, signs: bool = False) -> tuple[int, Tensor]:
+        """Index and numbers of the tensor an input of a node stands in; signs: whether it may be of single bits."""
+        return self.read_from(node, self.source(node, position), signs)
+
+    def read_from(self, node: fx.Node, source: fx.Node, signs: bool = False) -> tuple[int, Tensor]:
+        """Index and numbers of the tensor that one node makes and another reads."""
         if source in self.channel_scale:
             raise self.error(
                 node,
@@ -78,8 +106,8 @@ class Lowering:
                 "see docs/compile.md for what is supported",
             )
         index = self.tensor[source]
-        if self.builder.tensors[index].bits == 1 and not isinstance(self.module(node), BinaryConv2d):
-            raise self.error(node, "reads signs", "put a BinaryConv2d behind the Sign")
+        if self.builder.tensors[index].bits == 1 and not signs:
+            raise self.error(node, "reads signs", "put a BinaryConv2d or BinaryLinear behind the Sign")
         return index, self.builder.tensors[index]
 
     def shape(self, node: fx.Node) -> tuple[int, int, int]:
@@ -89,10 +117,20 @@ class Lowering:
         return height, width, channels
 
     def activation(self, node: fx.Node) -> Tensor:
-        """A q_f-bit tensor for a node's output, by its calibrated range."""
+        """A q_f-bit tensor for a node's output, by its calibrated range.
+
+        Where a ReLU alone reads the node, by the ReLU's: the tensor then saturates at 0 just where the ReLU does.
+        """
         margin = LEARNABLE_MARGIN if node in self.learnable else 1.0
-        low, high = self.calibration.ranges[node]
-        scale, zero_point = activation_numbers(low * margin, high * margin, self.widths.q_f)
+        reader = self.only_reader(node)
+        bounds = None if reader is None else clamp_bounds(self.graph, reader)
+        if bounds is not None and bounds[0] == 0:
+            assert reader is not None
+            high = min(bounds[1], self.calibration.ranges[reader][1] * margin)
+            scale, zero_point = activation_numbers(0.0, high, self.widths.q_f)
+        else:
+            low, high = self.calibration.ranges[node]
+            scale, zero_point = activation_numbers(low * margin, high * margin, self.widths.q_f)
         return Tensor(*self.shape(node), self.widths.q_f, zero_point, scale)
 
     def raw(self, node: fx.Node) -> Tensor:

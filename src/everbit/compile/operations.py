@@ -20,6 +20,7 @@ class Operation:
     arrays: names and dtypes of its constant arrays, in order. An array may be absent.
     wide: dtypes that differ where the layer reads or writes a tensor of 32 bits.
     parameters: names and learning-rate kinds of its trainable parameters, in order. A parameter may be absent.
+    later: names of its last attributes, which programs written before they existed lack; 0 means what those meant.
     """
 
     code: int
@@ -28,6 +29,7 @@ class Operation:
     arrays: tuple[tuple[str, str], ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
     wide: tuple[tuple[str, str], ...] = ()
+    later: tuple[str, ...] = ()
 
     def dtypes(self, bits: Iterable[int]) -> dict[str, str]:
         """Names and dtypes of the arrays, in order, for a layer whose tensors have these bits."""
@@ -41,6 +43,14 @@ ESTIMATORS = ("ste_sign", "approx_sign")
 """Straight-through estimators of a sign, by their number in a program image."""
 
 _WINDOW = ("kernel_height", "kernel_width", "stride", "padding")
+"""padding: rows above the image. skew, elsewhere: how many more columns left of it than rows above it."""
+
+_REAL_WEIGHTS = (
+    ("weight", "int8"),
+    ("bias", "int32"),
+    ("multiplier_mantissa", "int32"),
+    ("multiplier_exponent", "int8"),
+)
 _AFFINE = (("A", "int16"), ("B", "int32"), ("s", "uint8"))
 
 OPERATIONS: dict[str, Operation] = {
@@ -48,21 +58,18 @@ OPERATIONS: dict[str, Operation] = {
     "convolution": Operation(
         1,
         1,
-        attributes=(*_WINDOW, "input_mantissa", "input_exponent"),
-        arrays=(
-            ("weight", "int8"),
-            ("bias", "int32"),
-            ("multiplier_mantissa", "int32"),
-            ("multiplier_exponent", "int8"),
-        ),
+        attributes=(*_WINDOW, "input_mantissa", "input_exponent", "skew", "groups"),
+        arrays=_REAL_WEIGHTS,
         parameters=(("weight", "weight"),),
+        later=("skew", "groups"),
     ),
     "binary_convolution": Operation(
         2,
         1,
-        attributes=(*_WINDOW, "pad_value"),
+        attributes=(*_WINDOW, "pad_value", "skew"),
         arrays=(("bits", "uint64"),),
         parameters=(("weight", "binary"),),
+        later=("skew",),
     ),
     "affine": Operation(3, 1, arrays=_AFFINE, wide=(("A", "int32"), ("B", "int64"))),
     "batch_norm": Operation(
@@ -86,8 +93,13 @@ OPERATIONS: dict[str, Operation] = {
         attributes=("input_mantissa", "input_exponent", "output_mantissa", "output_exponent"),
         parameters=(("pre", "bias"), ("slope", "bias"), ("post", "bias")),
     ),
-    "average_pool": Operation(8, 1, attributes=("kernel",)),
-    "max_pool": Operation(9, 1, attributes=("kernel", "stride", "padding")),
+    "average_pool": Operation(
+        8,
+        1,
+        attributes=("kernel", "stride", "padding", "skew", "inside_only"),
+        later=("stride", "padding", "skew", "inside_only"),
+    ),
+    "max_pool": Operation(9, 1, attributes=("kernel", "stride", "padding", "skew"), later=("skew",)),
     "global_average_pool": Operation(10, 1, attributes=("multiplier_mantissa", "multiplier_exponent")),
     "latent": Operation(
         11,
@@ -96,4 +108,16 @@ OPERATIONS: dict[str, Operation] = {
         arrays=(("threshold", "int32"), ("low", "int16"), ("high", "int16")),
         wide=(("low", "int32"), ("high", "int32")),
     ),
+    "depthwise_convolution": Operation(
+        12,
+        1,
+        attributes=(*_WINDOW, "input_mantissa", "input_exponent", "skew"),
+        arrays=_REAL_WEIGHTS,
+        parameters=(("weight", "weight"),),
+    ),
+    "blur_pool": Operation(13, 1, attributes=("stride", "padding", "skew")),
+    "global_max_pool": Operation(14, 1),
+    "clamp": Operation(15, 1, attributes=("low", "high")),
+    "concat": Operation(16, 2, attributes=("A0", "s0", "A1", "s1")),
+    "flatten": Operation(17, 1),
 }

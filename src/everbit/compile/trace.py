@@ -5,9 +5,10 @@ from __future__ import annotations
 from torch import fx, nn
 
 from everbit.errors import CompileError
-from everbit.nn.binary import BinaryConv2d, LearnedBias, RPReLU, Sign
+from everbit.nn.binary import BinaryWeight, LearnedBias, RPReLU, Sign
+from everbit.nn.windows import BlurPool2d, SamePad2d
 
-_LEAVES = (BinaryConv2d, LearnedBias, RPReLU, Sign)
+_LEAVES = (BinaryWeight, LearnedBias, RPReLU, Sign, BlurPool2d, SamePad2d)
 
 
 class _Tracer(fx.Tracer):

@@ -145,6 +145,7 @@ def _layer_of(index: int, record: dict[str, Any], tensors: tuple[Tensor, ...], a
     operation = OPERATIONS[record["kind"]]
     prefix = f"layers.{index}."
     exponents = record["range_exponents"]
+    attributes = dict.fromkeys(operation.later, 0) | record["attributes"]
     bits = tensor_bits(tensors, map(int, (*record["inputs"], record["output"])))
     dtypes = operation.dtypes(bits) | dict.fromkeys((f"parameters.{name}" for name in exponents), "int32")
     for name, dtype in dtypes.items():
@@ -157,7 +158,7 @@ def _layer_of(index: int, record: dict[str, Any], tensors: tuple[Tensor, ...], a
         name=str(record["name"]),
         inputs=tuple(int(i) for i in record["inputs"]),
         output=int(record["output"]),
-        attributes={name: int(record["attributes"][name]) for name in operation.attributes},
+        attributes={name: int(attributes[name]) for name in operation.attributes},
         arrays={name: arrays[prefix + name] for name, _ in operation.arrays if prefix + name in arrays},
         parameters={
             name: Parameter(arrays[f"{prefix}parameters.{name}"], int(exponent)) for name, exponent in exponents.items()

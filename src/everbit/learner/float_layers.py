@@ -6,43 +6,18 @@ are folded in float64 first. Gradients come from autograd, those of signs from t
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from everbit.compile.image import unpack_binary_weights
 from everbit.compile.operations import ESTIMATORS as ESTIMATOR_NAMES
 from everbit.compile.program import Layer
-from everbit.compile.program import Parameter as ProgramParameter
 from everbit.compile.program import Tensor as ProgramTensor
-from everbit.nn.binary import LATENT_CLIP
+from everbit.learner.float_constants import Constants, LayerBuilder, ProgramTensors, by_channel, parameters_of
+from everbit.learner.float_windows import WINDOW_LAYERS
 from everbit.nn.estimators import approx_sign, ste_sign
-
-ProgramTensors = tuple[ProgramTensor, ...]
-
-
-class LayerBuilder(Protocol):
-    """How a module is made: from its layer, the tensors it reads and the tensor it writes."""
-
-    def __call__(self, layer: Layer, sources: ProgramTensors, target: ProgramTensor) -> nn.Module: ...
-
-
-def _real(parameter: ProgramParameter) -> NDArray[np.float64]:
-    return parameter.values.astype(np.float64) * 2.0 ** (parameter.range_exponent - 31)
-
-
-def _by_channel(values: ArrayLike) -> Tensor:
-    """float32 [C, 1, 1], to meet activations [N, C, H, W]."""
-    return torch.from_numpy(np.asarray(values, np.float64)).float().reshape(-1, 1, 1)
-
-
-def _parameters(layer: Layer) -> nn.ParameterDict:
-    """The layer's parameters by channel, those it has."""
-    return nn.ParameterDict({name: nn.Parameter(_by_channel(_real(p))) for name, p in layer.parameters.items()})
 
 
 def _affine(layer: Layer, source: ProgramTensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -51,21 +26,7 @@ def _affine(layer: Layer, source: ProgramTensor) -> tuple[NDArray[np.float64], N
     return A / (source.scale * 2.0**s), (source.zero_point * A + B) / 2.0**s
 
 
-def _weight(values: NDArray[np.float64], layer: Layer, source: ProgramTensor, target: ProgramTensor) -> Tensor:
-    """float32 [out, in, height, width] of values in the program's order, [out, height, width, in]."""
-    height, width = layer.attributes["kernel_height"], layer.attributes["kernel_width"]
-    ordered = values.reshape(target.channels, height, width, source.channels)
-    return torch.from_numpy(ordered).float().permute(0, 3, 1, 2).contiguous()
-
-
-class _Constants(nn.Module):
-    """A module whose constants are buffers that no state holds: the program has them."""
-
-    def constant(self, name: str, value: Tensor | None) -> None:
-        self.register_buffer(name, value, persistent=False)
-
-
-class Input(_Constants):
+class Input(Constants):
     """Image bytes u, as floats, to S (2 u - offset)."""
 
     offset: Tensor
@@ -73,62 +34,13 @@ class Input(_Constants):
     def __init__(self, layer: Layer, sources: ProgramTensors, target: ProgramTensor) -> None:
         super().__init__()
         self.scale = target.scale
-        self.constant("offset", _by_channel(layer.arrays["offset"]))
+        self.constant("offset", by_channel(layer.arrays["offset"]))
 
     def forward(self, u: Tensor) -> Tensor:
         return (2 * u - self.offset) * self.scale
 
 
-class Convolution(_Constants):
-    """Convolution with ordinary weights; a learnable one has no bias."""
-
-    bias: Tensor | None
-
-    def __init__(self, layer: Layer, sources: ProgramTensors, target: ProgramTensor) -> None:
-        super().__init__()
-        source = sources[0]
-        self.stride, self.padding = layer.attributes["stride"], layer.attributes["padding"]
-        if "weight" in layer.parameters:
-            self.constant("bias", None)
-            self.weight = nn.Parameter(_weight(_real(layer.parameters["weight"]), layer, source, target))
-            return
-        mantissa, exponent = layer.arrays["multiplier_mantissa"], layer.arrays["multiplier_exponent"]
-        step = target.scale * mantissa.astype(np.float64) * 2.0 ** (exponent.astype(np.float64) - 31)
-        weight = layer.arrays["weight"].astype(np.float64).reshape(target.channels, -1) * step[:, None] / source.scale
-        self.weight = nn.Parameter(_weight(weight, layer, source, target), requires_grad=False)
-        self.constant("bias", torch.from_numpy(layer.arrays["bias"].astype(np.float64) * step).float())
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.conv2d(x, self.weight, self.bias, self.stride, self.padding)
-
-
-class BinaryConvolution(nn.Module):
-    """Convolution by the signs of latent weights in [-1, 1], which all start from one magnitude."""
-
-    def __init__(self, layer: Layer, sources: ProgramTensors, target: ProgramTensor) -> None:
-        super().__init__()
-        a, source = layer.attributes, sources[0]
-        self.stride, self.padding, self.pad_value = a["stride"], a["padding"], float(a["pad_value"])
-        taps = a["kernel_height"] * a["kernel_width"]
-        words = layer.arrays["bits"].astype(np.uint64)
-        bits = unpack_binary_weights(words, target.channels, taps, source.channels)
-        magnitude = float(max(2.0**-31, _real(layer.parameters["weight"]).item())) if layer.parameters else 1.0
-        latent = np.where(bits, magnitude, -magnitude)
-        self.weight = nn.Parameter(_weight(latent, layer, source, target), requires_grad=bool(layer.parameters))
-
-    def forward(self, x: Tensor) -> Tensor:
-        weight = ste_sign(self.weight, LATENT_CLIP)
-        if self.pad_value == 0:
-            return functional.conv2d(x, weight, None, self.stride, self.padding)
-        return functional.conv2d(functional.pad(x, [self.padding] * 4, value=self.pad_value), weight, None, self.stride)
-
-    @torch.no_grad()
-    def clip_latent(self) -> None:
-        """Brings latent weights back into [-1, 1]; call after each step of the optimizer."""
-        self.weight.clamp_(-LATENT_CLIP, LATENT_CLIP)
-
-
-class Affine(_Constants):
+class Affine(Constants):
     """Folded batch norm."""
 
     factor: Tensor
@@ -137,14 +49,14 @@ class Affine(_Constants):
     def __init__(self, layer: Layer, sources: ProgramTensors, target: ProgramTensor) -> None:
         super().__init__()
         factor, offset = _affine(layer, sources[0])
-        self.constant("factor", _by_channel(factor * target.scale))
-        self.constant("offset", _by_channel(offset * target.scale))
+        self.constant("factor", by_channel(factor * target.scale))
+        self.constant("offset", by_channel(offset * target.scale))
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.factor + self.offset
 
 
-class BatchNorm(_Constants):
+class BatchNorm(Constants):
     """gamma xhat + beta, with xhat from frozen statistics."""
 
     factor: Tensor
@@ -153,9 +65,9 @@ class BatchNorm(_Constants):
     def __init__(self, layer: Layer, sources: ProgramTensors, target: ProgramTensor) -> None:
         super().__init__()
         factor, offset = _affine(layer, sources[0])
-        self.constant("factor", _by_channel(factor / 2**11))
-        self.constant("offset", _by_channel(offset / 2**11))
-        self.learned = _parameters(layer)
+        self.constant("factor", by_channel(factor / 2**11))
+        self.constant("offset", by_channel(offset / 2**11))
+        self.learned = parameters_of(layer)
 
     def forward(self, x: Tensor) -> Tensor:
         normalized = x * self.factor + self.offset
@@ -163,7 +75,7 @@ class BatchNorm(_Constants):
         return out
 
 
-class Sign(_Constants):
+class Sign(Constants):
     """The sign of an activation, after a learned bias or by a threshold; its derivative is the estimator's."""
 
     threshold: Tensor
@@ -172,10 +84,10 @@ class Sign(_Constants):
         super().__init__()
         self.estimator = ESTIMATOR_NAMES[layer.attributes["estimator"]]
         self.clip = layer.attributes["clip"] / 65536
-        self.learned = _parameters(layer)
+        self.learned = parameters_of(layer)
         source = sources[0]
         threshold = np.zeros(1) if self.learned else layer.arrays["threshold"].astype(np.float64) - source.zero_point
-        self.constant("threshold", _by_channel(threshold * source.scale))
+        self.constant("threshold", by_channel(threshold * source.scale))
         self.moved = bool(threshold.any())
 
     def forward(self, x: Tensor) -> Tensor:
@@ -202,7 +114,7 @@ class RPReLU(nn.Module):
 
     def __init__(self, layer: Layer, sources: ProgramTensors, target: ProgramTensor) -> None:
         super().__init__()
-        self.learned = _parameters(layer)
+        self.learned = parameters_of(layer)
 
     def forward(self, x: Tensor) -> Tensor:
         u = x + self.learned["pre"] if "pre" in self.learned else x
@@ -210,47 +122,47 @@ class RPReLU(nn.Module):
         return v + self.learned["post"] if "post" in self.learned else v
 
 
-class AveragePool(nn.Module):
-    def __init__(self, layer: Layer, sources: ProgramTensors, target: ProgramTensor) -> None:
-        super().__init__()
-        self.kernel = layer.attributes["kernel"]
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.avg_pool2d(x, self.kernel)
-
-
-class MaxPool(nn.Module):
-    """The largest value of each window; padded places never win."""
+class Clamp(nn.Module):
+    """Between two bounds; the gradient passes strictly between them."""
 
     def __init__(self, layer: Layer, sources: ProgramTensors, target: ProgramTensor) -> None:
         super().__init__()
-        a = layer.attributes
-        self.kernel, self.stride, self.padding = a["kernel"], a["stride"], a["padding"]
+        self.low, self.high = (target.scale * (layer.attributes[name] - target.zero_point) for name in ("low", "high"))
 
     def forward(self, x: Tensor) -> Tensor:
-        padded = functional.pad(x, [self.padding] * 4, value=-torch.inf) if self.padding else x
-        return functional.max_pool2d(padded, self.kernel, self.stride)
+        return functional.hardtanh(x, self.low, self.high)
 
 
-class GlobalAveragePool(nn.Module):
+class Concat(nn.Module):
+    """Channels side by side."""
+
+    def __init__(self, layer: Layer, sources: ProgramTensors, target: ProgramTensor) -> None:
+        super().__init__()
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        return torch.cat([first, second], dim=1)
+
+
+class Flatten(nn.Module):
+    """A map to a row of channels."""
+
     def __init__(self, layer: Layer, sources: ProgramTensors, target: ProgramTensor) -> None:
         super().__init__()
 
     def forward(self, x: Tensor) -> Tensor:
-        return x.mean(dim=(2, 3), keepdim=True)
+        return x.flatten(1)[:, :, None, None]
 
 
 FLOAT_LAYERS: dict[str, LayerBuilder] = {
     "input": Input,
-    "convolution": Convolution,
-    "binary_convolution": BinaryConvolution,
     "affine": Affine,
     "batch_norm": BatchNorm,
     "sign": Sign,
     "add": Add,
     "rprelu": RPReLU,
-    "average_pool": AveragePool,
-    "max_pool": MaxPool,
-    "global_average_pool": GlobalAveragePool,
+    "clamp": Clamp,
+    "concat": Concat,
+    "flatten": Flatten,
+    **WINDOW_LAYERS,
 }
 """Every kind of layer but the latent (float_latent.py)."""

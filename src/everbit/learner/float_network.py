@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from everbit.compile.operations import OPERATIONS, PARAMETER_KINDS
 from everbit.compile.program import Program
 from everbit.learner.float_latent import LATENTS, LatentCode
-from everbit.learner.float_layers import FLOAT_LAYERS, BinaryConvolution
+from everbit.learner.float_layers import FLOAT_LAYERS
+from everbit.learner.float_windows import BinaryConvolution
 
 _IMAGES_AT_ONCE = 128
 

@@ -1,6 +1,18 @@
 """PyTorch layers of binary networks and the sign estimators that train them."""
 
-from everbit.nn.binary import BinaryConv2d, LearnedBias, RPReLU, Sign
+from everbit.nn.binary import BinaryConv2d, BinaryLinear, LearnedBias, RPReLU, Sign
 from everbit.nn.estimators import ESTIMATORS, approx_sign, ste_sign
+from everbit.nn.windows import BlurPool2d, SamePad2d
 
-__all__ = ["ESTIMATORS", "BinaryConv2d", "LearnedBias", "RPReLU", "Sign", "approx_sign", "ste_sign"]
+__all__ = [
+    "ESTIMATORS",
+    "BinaryConv2d",
+    "BinaryLinear",
+    "BlurPool2d",
+    "LearnedBias",
+    "RPReLU",
+    "SamePad2d",
+    "Sign",
+    "approx_sign",
+    "ste_sign",
+]

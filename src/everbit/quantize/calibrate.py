@@ -87,7 +87,7 @@ class _Run(fx.Interpreter):
 
     def run_node(self, n: fx.Node) -> object:
         module = self.module.get_submodule(str(n.target)) if n.op == "call_module" else None
-        if n in self.learnable and isinstance(module, nn.BatchNorm2d):
+        if n in self.learnable and isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
             value: object = self._normalised(n, module, self.env[cast(fx.Node, n.args[0])])
         else:
             value = super().run_node(n)
@@ -95,9 +95,10 @@ class _Run(fx.Interpreter):
             self.calibration.see(n, value)
         return value
 
-    def _normalised(self, n: fx.Node, module: nn.BatchNorm2d, x: Tensor) -> Tensor:
-        mean = x.mean(dim=(0, 2, 3))
-        variance = x.var(dim=(0, 2, 3), unbiased=False)
+    def _normalised(self, n: fx.Node, module: nn.BatchNorm1d | nn.BatchNorm2d, x: Tensor) -> Tensor:
+        axes = [axis for axis in range(x.dim()) if axis != 1]
+        mean = x.mean(dim=axes)
+        variance = x.var(dim=axes, unbiased=False)
         self.calibration.statistics[n] = (mean.double().numpy(), variance.double().numpy())
         return nn.functional.batch_norm(x, mean, variance, module.weight, module.bias, False, 0.0, module.eps)
 

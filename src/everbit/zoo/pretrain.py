@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from everbit.data.augment import pad_crop_flip
 from everbit.errors import ConfigurationError, FormatError
-from everbit.nn.binary import BinaryConv2d
+from everbit.nn.binary import BinaryWeight
 from everbit.whole_file import replacing
 from everbit.zoo.checkpoint import load_checkpoint, save_checkpoint
 from everbit.zoo.inputs import to_input
@@ -125,7 +125,7 @@ class Pretraining:
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
             self.optimizer, recipe.learning_rate, total_steps=self.steps * recipe.epochs, cycle_momentum=False
         )
-        self.binary = [module for module in model.modules() if isinstance(module, BinaryConv2d)]
+        self.binary = [module for module in model.modules() if isinstance(module, BinaryWeight)]
         self.position = Position()
 
     def save(self) -> None:

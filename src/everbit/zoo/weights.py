@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from everbit.errors import ConfigurationError, FormatError
-from everbit.nn.binary import BinaryConv2d
+from everbit.nn.binary import BinaryWeight
 from everbit.whole_file import replacing
 from everbit.zoo.checkpoint import load_checkpoint
 from everbit.zoo.registry import BUILDERS, build
@@ -55,7 +55,7 @@ def _stored_tensors(model: nn.Module, drop_head: bool) -> dict[str, Tensor]:
     for path, module in model.named_modules():
         if drop_head and path == "head":
             continue
-        if isinstance(module, BinaryConv2d):
+        if isinstance(module, BinaryWeight):
             bits = (module.weight.detach().numpy() >= 0).ravel()
             stored[f"{path}.bits"] = torch.from_numpy(np.packbits(bits, bitorder="little"))
             stored[f"{path}.alpha"] = module.alpha().to(torch.float16)
@@ -82,7 +82,7 @@ def _fill(model: nn.Module, stored: dict[str, Tensor]) -> None:
     """Copy stored tensors into the model; raises ValueError where one is missing, left over or of a wrong shape."""
     state = {name: tensor for name, tensor in model.state_dict().items() if tensor.is_floating_point()}
     for path, module in model.named_modules():
-        if isinstance(module, BinaryConv2d):
+        if isinstance(module, BinaryWeight):
             shape = module.weight.shape
             packed, alpha = stored.pop(f"{path}.bits"), stored.pop(f"{path}.alpha")
             if packed.dtype != torch.uint8 or packed.shape != ((shape.numel() + 7) // 8,):

@@ -1,0 +1,2 @@
+#define EVERBIT_ISA_NAME depthwise_avx2
+#include "loops.h"

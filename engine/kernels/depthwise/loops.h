@@ -1,0 +1,144 @@
+// The loops themselves. Included by one file an instruction set, which defines EVERBIT_ISA_NAME; see depthwise.h.
+#include <type_traits>
+
+#include "../../fixed_point.h"
+#include "depthwise.h"
+
+namespace everbit {
+namespace EVERBIT_ISA_NAME {
+
+constexpr int32_t kBlock = 64;         // channels whose sums stay in registers
+constexpr int kWideProductShift = 16;  // of products of 32-bit activations and gradients
+
+// Calls f(first channel, count): whole blocks with a count the compiler knows, then the rest.
+template <typename F>
+inline void by_blocks(int32_t channels, F&& f) {
+  int32_t first = 0;
+  for (; first + kBlock <= channels; first += kBlock) f(first, kBlock);
+  if (first < channels) f(first, channels - first);
+}
+
+inline bool inside(int32_t at, int32_t size) { return at >= 0 && at < size; }
+
+template <typename X>
+void row_typed(const DepthwiseRow& call) {
+  using Difference = std::conditional_t<sizeof(X) == sizeof(int32_t), int64_t, int32_t>;
+  const DepthwiseShape s = call.shape;
+  const X* x = static_cast<const X*>(call.x);
+  const int8_t* w = call.w;
+  const int32_t zero_point = call.zero_point;
+  const int32_t top = call.row * s.stride - s.top;
+  for (int32_t column = 0; column < s.out_width; ++column) {
+    const int32_t left = column * s.stride - s.left;
+    int64_t* sums = call.sums + static_cast<int64_t>(column) * s.channels;
+    by_blocks(s.channels, [&](int32_t first, int32_t count) __attribute__((always_inline)) {
+      Difference total[kBlock] = {};
+      for (int32_t i = 0; i < s.kernel_height; ++i) {
+        if (!inside(top + i, s.height)) continue;
+        for (int32_t j = 0; j < s.kernel_width; ++j) {
+          if (!inside(left + j, s.width)) continue;
+          const X* from = x + (static_cast<int64_t>(top + i) * s.width + left + j) * s.channels + first;
+          const int8_t* by = w + (i * s.kernel_width + j) * s.channels + first;
+          for (int32_t c = 0; c < count; ++c) total[c] += (Difference{from[c]} - zero_point) * by[c];
+        }
+      }
+      for (int32_t c = 0; c < count; ++c) sums[first + c] = total[c];
+    });
+  }
+}
+
+template <typename G, typename Sum>
+void input_gradient_typed(const DepthwiseInputGradient& call) {
+  const DepthwiseShape s = call.shape;
+  const G* g = static_cast<const G*>(call.g);
+  for (int32_t row = 0; row < s.height; ++row) {
+    for (int32_t column = 0; column < s.width; ++column) {
+      int64_t* sums = call.sums + (static_cast<int64_t>(row) * s.width + column) * s.channels;
+      by_blocks(s.channels, [&](int32_t first, int32_t count) __attribute__((always_inline)) {
+        Sum total[kBlock] = {};
+        for (int32_t i = 0; i < s.kernel_height; ++i) {
+          const int32_t y = row + s.top - i;
+          if (y < 0 || y % s.stride != 0 || y / s.stride >= s.out_height) continue;
+          for (int32_t j = 0; j < s.kernel_width; ++j) {
+            const int32_t z = column + s.left - j;
+            if (z < 0 || z % s.stride != 0 || z / s.stride >= s.out_width) continue;
+            const G* from = g + (static_cast<int64_t>(y / s.stride) * s.out_width + z / s.stride) * s.channels + first;
+            const int8_t* by = call.w + (i * s.kernel_width + j) * s.channels + first;
+            for (int32_t c = 0; c < count; ++c) total[c] += Sum{from[c]} * by[c];
+          }
+        }
+        for (int32_t c = 0; c < count; ++c) sums[first + c] = total[c];
+      });
+    }
+  }
+}
+
+template <typename X, typename G, typename Product>
+void weight_gradient_typed(const DepthwiseWeightGradient& call) {
+  const DepthwiseShape s = call.shape;
+  const X* x = static_cast<const X*>(call.x);
+  const G* g = static_cast<const G*>(call.g);
+  const int32_t zero_point = call.zero_point;
+  for (int32_t i = 0; i < s.kernel_height; ++i) {
+    for (int32_t j = 0; j < s.kernel_width; ++j) {
+      int64_t* sums = call.sums + static_cast<int64_t>(i * s.kernel_width + j) * s.channels;
+      by_blocks(s.channels, [&](int32_t first, int32_t count) __attribute__((always_inline)) {
+        int64_t total[kBlock] = {};
+        for (int32_t row = 0; row < s.out_height; ++row) {
+          const int32_t y = row * s.stride - s.top + i;
+          if (!inside(y, s.height)) continue;
+          for (int32_t column = 0; column < s.out_width; ++column) {
+            const int32_t z = column * s.stride - s.left + j;
+            if (!inside(z, s.width)) continue;
+            const X* from = x + (static_cast<int64_t>(y) * s.width + z) * s.channels + first;
+            const G* by = g + (static_cast<int64_t>(row) * s.out_width + column) * s.channels + first;
+            for (int32_t c = 0; c < count; ++c) {
+              if constexpr (sizeof(X) == sizeof(int32_t)) {
+                total[c] += rounding_shift(int64_t{by[c]} * from[c], kWideProductShift);
+              } else {
+                total[c] += Product{by[c]} * (from[c] - zero_point);
+              }
+            }
+          }
+        }
+        for (int32_t c = 0; c < count; ++c) sums[first + c] += total[c];
+      });
+    }
+  }
+}
+
+void row(const DepthwiseRow& call) {
+  switch (call.x_bits) {
+    case 8: row_typed<int8_t>(call); break;
+    case 16: row_typed<int16_t>(call); break;
+    default: row_typed<int32_t>(call);
+  }
+}
+
+void input_gradient(const DepthwiseInputGradient& call) {
+  switch (call.g_bits) {
+    case 8: input_gradient_typed<int8_t, int32_t>(call); break;
+    case 16: input_gradient_typed<int16_t, int32_t>(call); break;
+    default: input_gradient_typed<int32_t, int64_t>(call);
+  }
+}
+
+template <typename X>
+void weight_gradient_from(const DepthwiseWeightGradient& call) {
+  switch (call.g_bits) {
+    case 8: weight_gradient_typed<X, int8_t, int32_t>(call); break;
+    case 16: weight_gradient_typed<X, int16_t, int32_t>(call); break;
+    default: weight_gradient_typed<X, int32_t, int64_t>(call);
+  }
+}
+
+void weight_gradient(const DepthwiseWeightGradient& call) {
+  switch (call.x_bits) {
+    case 8: weight_gradient_from<int8_t>(call); break;
+    case 16: weight_gradient_from<int16_t>(call); break;
+    default: weight_gradient_from<int32_t>(call);
+  }
+}
+
+}  // namespace EVERBIT_ISA_NAME
+}  // namespace everbit

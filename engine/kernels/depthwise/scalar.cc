@@ -1,0 +1,2 @@
+#define EVERBIT_ISA_NAME depthwise_scalar
+#include "loops.h"

@@ -1,0 +1,94 @@
+// Blur pool: the binomial filter [1 2 1] x [1 2 1] / 16 over every channel, with a stride; its gradient is the transposed filter.
+// Sums of 9 terms of 32 + 3 bits, and of at most 9 gradients times 4.
+#include "../memory.h"
+#include "depthwise_shape.h"
+#include "layers.h"
+#include "same_numbers.h"
+
+namespace everbit {
+namespace {
+
+enum Attribute { kStride, kPadding, kSkew };
+constexpr int8_t kFilter[9] = {1, 2, 1, 2, 4, 2, 1, 2, 1};
+constexpr int kFilterShift = 4;
+
+Window window_of(const LayerRecord& layer) {
+  const int32_t* a = layer.attributes;
+  return {3, 3, a[kStride], a[kPadding], left_padding(a[kPadding], a[kSkew])};
+}
+
+struct Scratch {
+  int8_t* filter;  // 9 x C
+  int64_t* sums;   // one output row, or the gradients of all inputs
+
+  Scratch(Region& s, const Extent& extent) {
+    const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
+    const TensorRecord& out = extent.program.tensor(extent.layer.output);
+    filter = s.take<int8_t>(9 * static_cast<size_t>(in.channels));
+    const size_t row = static_cast<size_t>(out.width) * static_cast<size_t>(out.channels);
+    const size_t all = extent.program.learnable(extent.layer) ? static_cast<size_t>(extent.batch) * static_cast<size_t>(in.elements()) : 0;
+    sums = s.take<int64_t>(row > all ? row : all);
+  }
+};
+
+Scratch scratch_of(const Context& context) {
+  Region region{static_cast<uint8_t*>(context.scratch)};
+  const Scratch room(region, extent_of(context));
+  const int32_t channels = context.input().channels;
+  for (int32_t tap = 0; tap < 9; ++tap) {
+    for (int32_t c = 0; c < channels; ++c) room.filter[tap * channels + c] = kFilter[tap];
+  }
+  return room;
+}
+
+}  // namespace
+
+const char* blur_pool_check(const Program& program, const LayerRecord& layer) {
+  if (const char* problem = same_numbers_check(program, layer)) return problem;
+  return window_check(window_of(layer), program.tensor(layer.inputs[0]), program.tensor(layer.output));
+}
+
+size_t blur_pool_scratch(const Extent& extent) {
+  Region region;
+  Scratch(region, extent);
+  return region.used;
+}
+
+void blur_pool_forward(const Context& context) {
+  const TensorRecord& in = context.input();
+  const TensorRecord& out = context.output();
+  const Scratch room = scratch_of(context);
+  const int32_t values = out.width * out.channels;
+  DepthwiseRow call{depthwise_shape(window_of(context.layer), in, out), nullptr, in.bits, in.zero_point, room.filter, 0, room.sums};
+  with_activation_type(out.bits, [&](auto type) {
+    auto* y = context.output_values<decltype(type)>();
+    for (int32_t b = 0; b < context.batch; ++b) {
+      call.x = context.input_values<uint8_t>() + static_cast<size_t>(b) * activation_bytes(in, 1);
+      for (call.row = 0; call.row < out.height; ++call.row) {
+        depthwise_row(call);
+        for (int32_t i = 0; i < values; ++i) {
+          *y++ = static_cast<decltype(type)>(saturate(out.zero_point + rounding_shift(room.sums[i], kFilterShift), out.bits));
+        }
+      }
+    }
+  });
+}
+
+void blur_pool_backward(const Context& context) {
+  if (!context.needs_input_gradient()) return;
+  const TensorRecord& in = context.input();
+  const TensorRecord& out = context.output();
+  const Gradient& gradient = context.output_gradient();
+  const int q_b = context.widths.non_binary;
+  const Scratch room = scratch_of(context);
+  const size_t elements = static_cast<size_t>(in.elements());
+  const size_t gradient_bytes = static_cast<size_t>(out.elements()) * static_cast<size_t>(q_b / 8);
+  for (size_t b = 0; b < static_cast<size_t>(context.batch); ++b) {
+    depthwise_input_gradient({depthwise_shape(window_of(context.layer), in, out),
+                              static_cast<const uint8_t*>(gradient.values) + b * gradient_bytes, q_b, room.filter,
+                              room.sums + b * elements});
+  }
+  write_input_gradient(context, 0, room.sums, gradient.exponent - kFilterShift);
+}
+
+}  // namespace everbit

@@ -1,0 +1,78 @@
+// Two tensors side by side in their channels, each brought to the numbers of the output; gradients are slices. |A| < 2^30 times a
+// difference of 31 bits and a sign stays below 2^62.
+#include "affine.h"
+#include "layers.h"
+
+namespace everbit {
+namespace {
+
+constexpr int kConstants = 2;  // A and s of each input
+constexpr int32_t kMaxFactor = (int32_t{1} << 30) - 1;
+
+}  // namespace
+
+const char* concat_check(const Program& program, const LayerRecord& layer) {
+  const TensorRecord& out = program.tensor(layer.output);
+  int32_t channels = 0;
+  for (int k = 0; k < 2; ++k) {
+    const TensorRecord& in = program.tensor(layer.inputs[k]);
+    if (in.bits == 1 || in.height != out.height || in.width != out.width) {
+      return "a concat reads tensors of different shapes, or single bits";
+    }
+    channels += in.channels;
+    const int32_t* a = layer.attributes + k * kConstants;
+    if (a[0] < -kMaxFactor || a[0] > kMaxFactor || a[1] < 0 || a[1] > kMaxWideShift) {
+      return "a concat has constants out of range";
+    }
+  }
+  return out.bits != 1 && out.channels == channels ? nullptr : "a concat does not write the channels of both its inputs";
+}
+
+size_t concat_scratch(const Extent& extent) {
+  const TensorRecord& out = extent.program.tensor(extent.layer.output);
+  return static_cast<size_t>(extent.batch) * static_cast<size_t>(out.elements()) * accumulator_bytes(extent.widths.non_binary);
+}
+
+void concat_forward(const Context& context) {
+  const TensorRecord& out = context.output();
+  int32_t first = 0;
+  for (int k = 0; k < 2; ++k) {
+    const TensorRecord& in = context.input(k);
+    const int32_t* a = context.layer.attributes + k * kConstants;
+    with_activation_type(in.bits, [&](auto from) {
+      with_activation_type(out.bits, [&](auto to) {
+        const auto* x = context.input_values<decltype(from)>(k);
+        auto* y = context.output_values<decltype(to)>() + first;
+        for (int32_t p = 0; p < context.batch * out.pixels(); ++p, x += in.channels, y += out.channels) {
+          for (int32_t c = 0; c < in.channels; ++c) {
+            const int64_t moved = rounding_shift((int64_t{x[c]} - in.zero_point) * a[0], a[1]);
+            y[c] = static_cast<decltype(to)>(saturate(out.zero_point + moved, out.bits));
+          }
+        }
+      });
+    });
+    first += in.channels;
+  }
+}
+
+void concat_backward(const Context& context) {
+  const TensorRecord& out = context.output();
+  const Gradient& gradient = context.output_gradient();
+  with_gradient_type(context.widths.non_binary, [&](auto element, auto accumulator) {
+    auto* sums = static_cast<decltype(accumulator)*>(context.scratch);
+    int32_t first = 0;
+    for (int k = 0; k < 2; ++k) {
+      const int32_t channels = context.input(k).channels;
+      const auto* g = static_cast<const decltype(element)*>(gradient.values) + first;
+      first += channels;
+      if (!context.needs_input_gradient(k)) continue;
+      size_t i = 0;
+      for (int32_t p = 0; p < context.batch * out.pixels(); ++p, g += out.channels) {
+        for (int32_t c = 0; c < channels; ++c) sums[i++] = g[c];
+      }
+      write_input_gradient(context, k, sums, gradient.exponent);
+    }
+  });
+}
+
+}  // namespace everbit

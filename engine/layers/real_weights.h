@@ -1,0 +1,37 @@
+// 8-bit weights with their multipliers and biases: what ordinary and depthwise convolutions have in common.
+//
+// Frozen: constant int8 weights, one bias and one multiplier a channel. Learnable: the forward pass sees p8 of a parameter, no bias, one
+// multiplier (docs/arithmetic.md, sections 2 and 3).
+#pragma once
+
+#include "layer.h"
+
+namespace everbit {
+
+constexpr int kRealWeight = 0;      // arrays; and the parameter
+constexpr int kRealBias = 1;
+constexpr int kRealMantissa = 2;
+constexpr int kRealExponent = 3;
+constexpr int kRealInputScale = 4;  // attribute, behind the window's four
+
+// nullptr, or what is wrong with the weights of a layer that needs `count` of them.
+const char* real_weights_check(const Program&, const LayerRecord&, int64_t count);
+
+// The weights of the forward pass; `room` takes them where the layer learns.
+const int8_t* real_forward_weights(const Context&, int8_t* room, int32_t count);
+
+// y[p][c] = clamp(Z_out + scale(sums[p][c] + offset[c], multiplier[c])) for `pixels` places from `first` on.
+void real_requantize(const Context&, const int64_t* sums, const int64_t* offset, int32_t first, int32_t pixels);
+
+// The bias of a channel, 0 where the layer has none.
+inline int32_t real_bias(const Context& context, int32_t c) {
+  const int32_t* bias = context.program.array<int32_t>(context.layer, kRealBias);
+  return bias != nullptr ? bias[c] : 0;
+}
+
+// What a sum of weight gradients is multiplied by.
+inline Scale real_step(const Context& context, const Parameter& weight) {
+  return step_of(context, weight) * context.layer.scale_attribute(kRealInputScale);
+}
+
+}  // namespace everbit

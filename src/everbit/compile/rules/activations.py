@@ -1,0 +1,69 @@
+"""Activation functions: RPReLU, and clamps such as ReLU and hardtanh."""
+
+from __future__ import annotations
+
+import math
+
+from torch import fx
+
+from everbit.compile.clamps import clamp_bounds
+from everbit.compile.lowering import Lowering, floats, named_scale
+from everbit.compile.rules.binary import U_FRACTION
+from everbit.compile.trace import module_path
+from everbit.nn.binary import RPReLU
+
+
+def rprelu(low: Lowering, node: fx.Node) -> None:
+    """Bias, PReLU, bias."""
+    index, source = low.read(node)
+    module, target = low.module(node), low.activation(node)
+    assert isinstance(module, RPReLU)
+    low.tensor[node] = low.builder.add(
+        "rprelu",
+        module_path(node),
+        (index,),
+        target,
+        attributes={
+            **named_scale("input", source.scale * 2.0**U_FRACTION),
+            **named_scale("output", 2.0**-U_FRACTION / target.scale),
+        },
+        parameters={
+            "pre": low.parameter(floats(module.bias_in), least=0),
+            "slope": low.parameter(floats(module.slope), least=0),
+            "post": low.parameter(floats(module.bias_out), least=0),
+        },
+    )
+
+
+def clamp(low: Lowering, node: fx.Node) -> None:
+    """Bounds in the steps of the input, whose numbers the output keeps.
+
+    A frozen clamp whose input saturates where it clamps is no layer at all. Behind the cut it remains: its gradient is
+    masked. The sums of a binary convolution, a scale for each channel, can only be clamped at 0.
+    """
+    source = low.source(node)
+    bounds = clamp_bounds(low.graph, node)
+    assert bounds is not None
+    if source in low.channel_scale:
+        if any(bound != 0 and math.isfinite(bound) for bound in bounds):
+            raise low.error(node, "clamps the sums of a binary convolution", "put a batch norm between the two")
+        index = low.tensor[source]
+        low.channel_scale[node] = low.channel_scale[source]
+    else:
+        index = low.read(node)[0]
+    tensor = low.builder.tensors[index]
+    half = 2 ** (tensor.bits - 1)
+    low_bound, high_bound = (_step(bound, tensor.zero_point, tensor.scale, half) for bound in bounds)
+    if node not in low.learnable and low_bound <= -half and high_bound >= half - 1:
+        low.tensor[node] = index
+        return
+    attributes = {"low": low_bound, "high": high_bound}
+    low.tensor[node] = low.builder.add("clamp", module_path(node), (index,), tensor, attributes=attributes)
+
+
+def _step(bound: float, zero_point: int, scale: float, half: int) -> int:
+    """A real bound in steps; one beyond the ends of the range where nothing is clamped, as far as 32 bits hold that."""
+    least, most = max(-half - 1, -(2**31)), min(half, 2**31 - 1)
+    if math.isinf(bound):
+        return most if bound > 0 else least
+    return max(least, min(most, round(zero_point + bound / scale)))

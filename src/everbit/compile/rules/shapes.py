@@ -1,0 +1,46 @@
+"""Steps that change no value: identity, dropout, flatten."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch import fx, nn
+
+from everbit.compile.lowering import Lowering
+from everbit.compile.trace import module_path
+
+
+def same(low: Lowering, node: fx.Node) -> None:
+    """Steps that change nothing when a network runs."""
+    source = low.source(node)
+    low.tensor[node] = low.tensor[source]
+    for notes in (low.channel_scale, low.pending_bias):
+        if source in notes:
+            notes[node] = notes[source]
+
+
+def flatten(low: Lowering, node: fx.Node) -> None:
+    """A map to a row of channels; nothing right in front of the head, which reads maps."""
+    if _leads_to_the_head(low, node):
+        same(low, node)
+        return
+    index, source = low.read(node, signs=True)
+    channels = source.height * source.width * source.channels
+    if low.shape(node) != (1, 1, channels):
+        raise low.error(node, "flattens only some of the axes", "use nn.Flatten() or torch.flatten(x, 1)")
+    target = replace(source, height=1, width=1, channels=channels)
+    low.tensor[node] = low.builder.add("flatten", module_path(node), (index,), target)
+
+
+def _leads_to_the_head(low: Lowering, node: fx.Node) -> bool:
+    """Whether only the network's own head, or its output, reads a node."""
+    for user in node.users:
+        module = low.module(user)
+        if isinstance(module, (nn.Dropout, nn.Identity)):
+            if not _leads_to_the_head(low, user):
+                return False
+        elif user.op != "output" and not (
+            isinstance(module, nn.Linear) and all(reader.op == "output" for reader in user.users)
+        ):
+            return False
+    return True
