@@ -15,8 +15,9 @@ namespace {
 
 constexpr int32_t kTileRows = 16;
 constexpr int32_t kChunk = 64;           // rows of B in a tile
-constexpr int32_t kPanel = 8 * kChunk;   // of 512 x 64 bytes, in the first-level cache with the planes
-constexpr int kPanelStride = kVectors * 64;
+constexpr int32_t kPanel = 4 * kChunk;  // a panel of 16 KiB: with the planes and the sums no more than the first-level cache
+constexpr int32_t kChunks = kPanel / kChunk;
+constexpr int kStride = 64;              // bytes of a row of a tile: tiles lie in one piece
 
 // Where packing (vpackuswb) two vectors of 16-bit values puts the groups of four: pairs of groups of one and the other in turn.
 constexpr int32_t kGroups = kChunk / 4;
@@ -31,9 +32,9 @@ struct alignas(64) TileConfiguration {
 };
 
 struct Room {
-  __m512i panel[kPanel / 4][kVectors];
-  alignas(64) uint8_t low[kTileRows][kPanel];   // of 16-bit gradients
-  alignas(64) int8_t high[kTileRows][kPanel];   // of 16-bit gradients; 8-bit ones themselves
+  __m512i panel[kChunks][kVectors][kGroups];
+  __m512i low[kChunks][kTileRows];   // bytes of 16-bit gradients
+  __m512i high[kChunks][kTileRows];  // bytes of 16-bit gradients; 8-bit ones themselves
   alignas(64) int32_t low_sums[kVectors][kTileRows][16];
   alignas(64) int32_t high_sums[kVectors][kTileRows][16];
 };
@@ -42,33 +43,43 @@ void unpack(const uint64_t* bits, const uint8_t* present, int32_t count, Room& r
   std::memset(room.panel, 0, sizeof room.panel);
   for_each_vector<int8_t>(bits, present, count, [&](int32_t group, int v, uint64_t plus, uint64_t there) {
     const __m512i sign = _mm512_mask_blend_epi8(plus, _mm512_set1_epi8(-1), _mm512_set1_epi8(1));
-    room.panel[group / kGroups * kGroups + kPlaceOfGroup[group % kGroups]][v] = _mm512_maskz_mov_epi8(there, sign);
+    room.panel[group / kGroups][v][kPlaceOfGroup[group % kGroups]] = _mm512_maskz_mov_epi8(there, sign);
   });
 }
 
 __mmask32 first_of(int32_t count) { return count >= 32 ? ~__mmask32{0} : count <= 0 ? 0 : (__mmask32{1} << count) - 1; }
 
-// Rows of G to planes, 0 behind the end of a row and of the matrix; packing takes the groups of a chunk in the order of kPlaceOfGroup.
+// 64 numbers of a row from `i` on, 0 behind its end and below the matrix, in two halves.
+struct Halves {
+  __mmask32 first;
+  __mmask32 second;
+
+  Halves(bool row, int32_t left) : first(row ? first_of(left) : 0), second(row ? first_of(left - 32) : 0) {}
+};
+
+// Rows of G to planes; packing takes the groups of a chunk in the order of kPlaceOfGroup.
 void split(const int16_t* g, int32_t rows, int32_t length, int32_t count, int32_t chunks, Room& room) {
-  for (int32_t r = 0; r < kTileRows; ++r) {
-    const int16_t* row = g + static_cast<int64_t>(r) * length;
-    for (int32_t i = 0; i < chunks * kChunk; i += kChunk) {
-      const __m512i first = _mm512_maskz_loadu_epi16(r < rows ? first_of(count - i) : 0, row + i);
-      const __m512i second = _mm512_maskz_loadu_epi16(r < rows ? first_of(count - i - 32) : 0, row + i + 32);
-      const __m512i low_byte = _mm512_set1_epi16(0xff);
-      _mm512_store_si512(room.low[r] + i, _mm512_packus_epi16(_mm512_and_si512(first, low_byte), _mm512_and_si512(second, low_byte)));
-      _mm512_store_si512(room.high[r] + i, _mm512_packs_epi16(_mm512_srai_epi16(first, 8), _mm512_srai_epi16(second, 8)));
+  const __m512i low_byte = _mm512_set1_epi16(0xff);
+  for (int32_t k = 0; k < chunks; ++k) {
+    for (int32_t r = 0; r < kTileRows; ++r) {
+      const Halves inside(r < rows, count - k * kChunk);
+      const int16_t* from = g + static_cast<int64_t>(r) * length + k * kChunk;
+      const __m512i first = _mm512_maskz_loadu_epi16(inside.first, from);
+      const __m512i second = _mm512_maskz_loadu_epi16(inside.second, from + 32);
+      room.low[k][r] = _mm512_packus_epi16(_mm512_and_si512(first, low_byte), _mm512_and_si512(second, low_byte));
+      room.high[k][r] = _mm512_packs_epi16(_mm512_srai_epi16(first, 8), _mm512_srai_epi16(second, 8));
     }
   }
 }
 
 void split(const int8_t* g, int32_t rows, int32_t length, int32_t count, int32_t chunks, Room& room) {
-  for (int32_t r = 0; r < kTileRows; ++r) {
-    for (int32_t i = 0; i < chunks * kChunk; i += kChunk) {
-      const __mmask64 low = first_of(count - i), high = first_of(count - i - 32);
-      const __m512i values = _mm512_maskz_loadu_epi8(r < rows ? low | high << 32 : 0, g + static_cast<int64_t>(r) * length + i);
-      // The order in which 16-bit values are packed.
-      _mm512_store_si512(room.high[r] + i, _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), values));
+  const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);  // in which 16-bit values are packed
+  for (int32_t k = 0; k < chunks; ++k) {
+    for (int32_t r = 0; r < kTileRows; ++r) {
+      const Halves inside(r < rows, count - k * kChunk);
+      const __mmask64 both = inside.first | static_cast<__mmask64>(inside.second) << 32;
+      const __m512i values = _mm512_maskz_loadu_epi8(both, g + static_cast<int64_t>(r) * length + k * kChunk);
+      room.high[k][r] = _mm512_permutexvar_epi64(order, values);
     }
   }
 }
@@ -80,20 +91,19 @@ void multiply_planes(int32_t chunks, int first_vector, Room& room) {
   _tile_zero(2);
   _tile_zero(3);
   for (int32_t k = 0; k < chunks; ++k) {
-    const __m512i* panel = &room.panel[k * (kChunk / 4)][first_vector];
-    _tile_loadd(4, room.low[0] + k * kChunk, kPanel);
-    _tile_loadd(6, panel, kPanelStride);
+    _tile_loadd(4, room.low[k], kStride);
+    _tile_loadd(6, room.panel[k][first_vector], kStride);
     _tile_dpbusd(0, 4, 6);
-    _tile_loadd(5, room.high[0] + k * kChunk, kPanel);
+    _tile_loadd(5, room.high[k], kStride);
     _tile_dpbssd(1, 5, 6);
-    _tile_loadd(7, panel + 1, kPanelStride);
+    _tile_loadd(7, room.panel[k][first_vector + 1], kStride);
     _tile_dpbusd(2, 4, 7);
     _tile_dpbssd(3, 5, 7);
   }
-  _tile_stored(0, room.low_sums[first_vector], 64);
-  _tile_stored(1, room.high_sums[first_vector], 64);
-  _tile_stored(2, room.low_sums[first_vector + 1], 64);
-  _tile_stored(3, room.high_sums[first_vector + 1], 64);
+  _tile_stored(0, room.low_sums[first_vector], kStride);
+  _tile_stored(1, room.high_sums[first_vector], kStride);
+  _tile_stored(2, room.low_sums[first_vector + 1], kStride);
+  _tile_stored(3, room.high_sums[first_vector + 1], kStride);
 }
 
 // 8-bit gradients by all four vectors of columns.
@@ -103,21 +113,20 @@ void multiply_bytes(int32_t chunks, Room& room) {
   _tile_zero(2);
   _tile_zero(3);
   for (int32_t k = 0; k < chunks; ++k) {
-    const __m512i* panel = room.panel[k * (kChunk / 4)];
-    _tile_loadd(4, room.high[0] + k * kChunk, kPanel);
-    _tile_loadd(5, panel, kPanelStride);
+    _tile_loadd(4, room.high[k], kStride);
+    _tile_loadd(5, room.panel[k][0], kStride);
     _tile_dpbssd(0, 4, 5);
-    _tile_loadd(6, panel + 1, kPanelStride);
+    _tile_loadd(6, room.panel[k][1], kStride);
     _tile_dpbssd(1, 4, 6);
-    _tile_loadd(7, panel + 2, kPanelStride);
+    _tile_loadd(7, room.panel[k][2], kStride);
     _tile_dpbssd(2, 4, 7);
-    _tile_loadd(5, panel + 3, kPanelStride);
+    _tile_loadd(5, room.panel[k][3], kStride);
     _tile_dpbssd(3, 4, 5);
   }
-  _tile_stored(0, room.high_sums[0], 64);
-  _tile_stored(1, room.high_sums[1], 64);
-  _tile_stored(2, room.high_sums[2], 64);
-  _tile_stored(3, room.high_sums[3], 64);
+  _tile_stored(0, room.high_sums[0], kStride);
+  _tile_stored(1, room.high_sums[1], kStride);
+  _tile_stored(2, room.high_sums[2], kStride);
+  _tile_stored(3, room.high_sums[3], kStride);
 }
 
 template <typename T>
