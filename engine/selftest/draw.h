@@ -53,6 +53,7 @@ struct Draw {
 void xnor_vector(Draw&);
 void sign_vector(Draw&);
 void int_vector(Draw&);
+void depthwise_vector(Draw&);
 void affine_vector(Draw&);
 void add_vector(Draw&);
 void sign_bits_vector(Draw&);

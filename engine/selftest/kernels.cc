@@ -5,9 +5,11 @@ namespace everbit::selftest {
 namespace {
 
 // In the order of FAMILIES in tools/golden/kernel_vectors.py.
-void (*const kFamilies[])(Draw&) = {xnor_vector,      sign_vector,        int_vector,           affine_vector, add_vector,
-                                    sign_bits_vector, requantize_vector,  norm_vector,          magnitude_vector, narrow_vector,
-                                    merge_vector,     estimator_vector,   channel_sum_vector,   norm_gradient_vector, update_vector};
+void (*const kFamilies[])(Draw&) = {
+    xnor_vector,       sign_vector,   int_vector,       depthwise_vector, affine_vector, add_vector,       sign_bits_vector,
+    requantize_vector, norm_vector,   magnitude_vector, narrow_vector,    merge_vector,  estimator_vector, channel_sum_vector,
+    norm_gradient_vector, update_vector,
+};
 
 }  // namespace
 

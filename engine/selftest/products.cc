@@ -1,5 +1,6 @@
-// Matrix products: xnor_gemm, sign_gemm, int_gemm.
+// Products: xnor_gemm, sign_gemm, int_gemm, depthwise.
 #include "../bits.h"
+#include "../kernels/depthwise/depthwise.h"
 #include "../kernels/int_gemm/int_gemm.h"
 #include "../kernels/sign_gemm/sign_gemm.h"
 #include "../kernels/xnor_gemm/xnor_gemm.h"
@@ -63,6 +64,38 @@ void int_vector(Draw& draw) {
   draw.rest().write(w, static_cast<size_t>(columns * length), INT8_MIN, INT8_MAX);
   int_gemm(a, rows, stride, length, w, columns, c);
   draw.digest.add(c, static_cast<size_t>(rows * columns));
+}
+
+// bits of x, bits of g, side of the kernel, stride, channels; fills of x and g, and of the weights. The image is 2 pixels wider and higher
+// than the kernel, which is padded by half its side. A tensor of 32 bits has no zero point.
+void depthwise_vector(Draw& draw) {
+  const int32_t x_bits = draw.parameters[0], g_bits = draw.parameters[1], kernel = draw.parameters[2], stride = draw.parameters[3];
+  const int32_t channels = draw.parameters[4], side = kernel + 2, out = (side + 2 * (kernel / 2) - kernel) / stride + 1;
+  const DepthwiseShape shape{side, side, channels, out, out, kernel, kernel, stride, kernel / 2, kernel / 2};
+  const size_t inputs = static_cast<size_t>(side * side * channels), outputs = static_cast<size_t>(out * out * channels);
+  const size_t weights = static_cast<size_t>(kernel * kernel * channels);
+  int32_t* x = draw.room.take<int32_t>(inputs);
+  int32_t* g = draw.room.take<int32_t>(outputs);
+  int8_t* w = draw.room.take<int8_t>(weights);
+  int64_t* row_sums = draw.room.take<int64_t>(static_cast<size_t>(out * channels));
+  int64_t* input_sums = draw.room.take<int64_t>(inputs);
+  int64_t* weight_sums = draw.room.take<int64_t>(weights);
+  if (!draw.room.enough) return;
+  write_integers(draw.first, x, x_bits, inputs, false);
+  write_integers(draw.first, g, g_bits, outputs, true);
+  Numbers rest = draw.rest();
+  rest.write(w, weights, INT8_MIN, INT8_MAX);
+  const int32_t drawn = static_cast<int32_t>(rest.next(Numbers::bottom(x_bits), Numbers::top(x_bits)));
+  const int32_t zero_point = x_bits == 32 ? 0 : drawn;
+  for (int32_t row = 0; row < out; ++row) {
+    depthwise_row({shape, x, x_bits, zero_point, w, row, row_sums});
+    draw.digest.add(row_sums, static_cast<size_t>(out * channels));
+  }
+  depthwise_input_gradient({shape, g, g_bits, w, input_sums});
+  draw.digest.add(input_sums, inputs);
+  for (size_t i = 0; i < weights; ++i) weight_sums[i] = 0;
+  depthwise_weight_gradient({shape, x, x_bits, zero_point, g, g_bits, weight_sums});
+  draw.digest.add(weight_sums, weights);
 }
 
 }  // namespace everbit::selftest

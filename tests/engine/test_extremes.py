@@ -109,7 +109,7 @@ def test_one_term_too_many_is_refused(kind: str) -> None:
         engine.check_program(program_image(program_without_more_terms(kind)))
 
 
-@pytest.mark.parametrize("q_nonbin", [16, 32])
+@pytest.mark.parametrize("q_nonbin", [8, 16, 32])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_input_gradient_of_the_most_terms(sign: int, q_nonbin: int, isa: str) -> None:
     """All gradients at the end of their range, all weights alike: 9 taps x 3640 channels meet in the middle pixel."""
@@ -127,7 +127,7 @@ def test_the_input_gradient_of_the_most_terms(sign: int, q_nonbin: int, isa: str
     assert found[1] == expected.exponent
 
 
-@pytest.mark.parametrize("q_nonbin", [16, 32])
+@pytest.mark.parametrize("q_nonbin", [8, 16, 32])
 @pytest.mark.parametrize(("side", "batch"), [(64, 16), (255, 1), (64, 17), (181, 4)])
 def test_the_weight_gradient_of_the_most_places(side: int, batch: int, q_nonbin: int, isa: str) -> None:
     """Activations and gradients all alike at every place of the mini-batch.
@@ -195,7 +195,7 @@ def test_a_convolution_of_the_most_negative_values(isa: str) -> None:
     np.testing.assert_array_equal(values(network, program, output, 1).ravel(), expected)
 
 
-@pytest.mark.parametrize("q_nonbin", [16, 32])
+@pytest.mark.parametrize("q_nonbin", [8, 16, 32])
 def test_the_gradients_of_a_convolution_of_the_most_places(q_nonbin: int, isa: str) -> None:
     """Activations 65535 steps from their zero point at 65536 places."""
     side, batch, top = 64, 16, 2 ** (q_nonbin - 1) - 1

@@ -79,7 +79,7 @@ class Comparison:
         result = "DIFFERS" if problems else "the same bits"
         self.failures += [f"{where}: {problem.strip()}" for problem in problems]
         counts = str(len(found)), skipped[1] if skipped else "", seconds
-        print(ROW.format(target.name, isa, *counts, states[-1] if states else "", result), flush=True)
+        print(ROW.format(target.name, isa, *counts, states[0] if states else "", result), flush=True)
 
 
 def main() -> int:

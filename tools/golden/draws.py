@@ -113,10 +113,12 @@ class ProgramNumbers:
         """Reals in [0, 1), multiples of 2^-53."""
         return (self._words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
-    def integers(self, low: int, high: int | None = None, size: int | Sequence[int] | None = None) -> Any:
-        """Integers in [low, high), or in [0, low)."""
+    def integers(
+        self, low: int, high: int | None = None, size: int | Sequence[int] | None = None, endpoint: bool = False
+    ) -> Any:
+        """Integers in [low, high), or in [0, low); `endpoint`: the end is one of them."""
         first, end = (0, low) if high is None else (low, high)
-        return (self._words(size) % np.uint64(end - first)).astype(np.int64) + first
+        return (self._words(size) % np.uint64(end - first + endpoint)).astype(np.int64) + first
 
     def uniform(self, low: float, high: float, size: int | Sequence[int] | None = None) -> Any:
         """Reals in [low, high)."""

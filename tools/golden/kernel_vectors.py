@@ -70,6 +70,30 @@ def _int_gemm(digest: Digest, draws: Draws, second: str, rows: int, length: int,
     digest.add(a @ draws.integers(columns * length, 8, False).reshape(columns, length).T)
 
 
+def _depthwise(
+    digest: Digest, draws: Draws, second: str, x_bits: int, g_bits: int, kernel: int, stride: int, channels: int
+) -> None:
+    side, padding = kernel + 2, kernel // 2
+    out = (side + 2 * padding - kernel) // stride + 1
+    x = draws.integers(side * side * channels, x_bits, False).reshape(side, side, channels)
+    g = draws.integers(out * out * channels, g_bits, True).reshape(out, out, channels)
+    draws.fill = second
+    w = draws.numbers(kernel * kernel * channels, -128, 127).reshape(kernel, kernel, channels)
+    zero_point = _zero_point(draws, x_bits)
+    border = ((padding, padding), (padding, padding), (0, 0))
+    padded = np.pad(x if x_bits == 32 else x - zero_point, border)
+    sums, input_sums, weight_sums = np.zeros_like(g), np.zeros_like(padded), np.zeros_like(w)
+    for tap in np.ndindex(kernel, kernel):
+        read = tuple(slice(start, start + stride * (out - 1) + 1, stride) for start in tap)
+        sums += padded[read] * w[tap]
+        input_sums[read] += g * w[tap]
+        products = g * padded[read]
+        weight_sums[tap] = (rshift(products, 16) if x_bits == 32 else products).sum(axis=(0, 1))
+    digest.add(sums)
+    digest.add(input_sums[padding : padding + side, padding : padding + side])
+    digest.add(weight_sums)
+
+
 def _affine_constants(draws: Draws, channels: int) -> tuple[Integers, Integers, Integers]:
     A = draws.numbers(channels, -(2**15), 2**15 - 1)
     B = draws.numbers(channels, -MAX_OFFSET, MAX_OFFSET)
@@ -193,6 +217,7 @@ FAMILIES: dict[str, Callable[..., None]] = {
     "xnor_gemm": _xnor_gemm,
     "sign_gemm": _sign_gemm,
     "int_gemm": _int_gemm,
+    "depthwise": _depthwise,
     "affine": _affine,
     "add": _add,
     "sign": _sign,
@@ -230,6 +255,13 @@ _CASES: list[tuple[str, list[tuple[int, ...]], list[tuple[str, str]]]] = [
     # rows, length, columns; 511 terms fit int32, 512 do not
     ("int_gemm", [(1, 1, 1), (3, 17, 5), (5, 16, 4), (16, 147, 7), (2, 576, 9)], [ANY]),
     ("int_gemm", [(2, 511, 5), (2, 512, 5), (2, 513, 5), (3, 8192, 5)], [*EVERY_END, ("ends", "ends")]),
+    # bits of x, bits of g, side of the kernel, stride, channels; 225 taps, of at most 255
+    (
+        "depthwise",
+        [(8, 8, 3, 1, 37), (16, 16, 3, 2, 65), (8, 32, 2, 1, 3), (32, 16, 3, 1, 5), (32, 32, 3, 2, 16)],
+        [ANY],
+    ),
+    ("depthwise", [(16, 16, 15, 1, 3), (8, 8, 15, 2, 3), (32, 32, 5, 1, 3)], [*EVERY_END, ("ends", "ends")]),
     # bits of x, bits of y, pixels, channels
     ("affine", [(x, y, 3, channels) for x in (8, 16) for y in (8, 16) for channels in (1, 37)], [ANY]),
     ("affine", [(16, 16, 2, 65)], [*EVERY_END, ("ends", "ends")]),
