@@ -57,10 +57,6 @@ bool one_of(int value, std::initializer_list<int> allowed) {
 const char* Network::check(const Program& program, Widths widths, int64_t batch) {
   if (!one_of(widths.binary, {1, 4, 8, 16, 32})) return "binary layers' weights must have 1, 4, 8, 16 or 32 bits";
   if (!one_of(widths.non_binary, {8, 16, 32})) return "gradients and other weights must have 8, 16 or 32 bits";
-  // The sums of a convolution have 16 bits at any q_f.
-  const Operation last = program.layer(program.layer_count() - 1).operation;
-  const bool sums = last == Operation::kConvolution || last == Operation::kBinaryConvolution;
-  if (!sums && program.feature_tensor().bits > widths.non_binary) return "gradients must have at least as many bits as the activations";
   if (batch < 1) return "a mini-batch needs at least one pattern";
   if (batch > most_places(program.feature_tensor(), widths.non_binary)) return kTooManyPlaces;
   for (int32_t i = program.latent_layer(); i < program.layer_count(); ++i) {
