@@ -30,6 +30,9 @@ inline void join_sum(int32_t& all, int32_t part) {
 #endif
 }
 
+// Whether this process is the child of one that had the engine: its threads did not come along, and OpenMP would wait for them forever.
+bool forked();
+
 // Calls f(first, last, thread) for ranges that cover [0, count), thread in [0, threads). No range is shorter than `grain` (unless count
 // is), so that a small loop does not pay for waking threads. Ranges are handed out as threads become free: one that is interrupted by
 // other work of the machine gets fewer of them.
@@ -39,7 +42,7 @@ void parallel_for(int threads, int64_t count, int64_t grain, F&& f) {
   const int64_t most = count / (grain < 1 ? 1 : grain);
   const int64_t parts = most < kPartsPerThread * threads ? most : kPartsPerThread * threads;
 #ifdef _OPENMP
-  if (threads > 1 && parts > 1) {
+  if (threads > 1 && parts > 1 && !forked()) {
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
     for (int64_t part = 0; part < parts; ++part) f(count * part / parts, count * (part + 1) / parts, omp_get_thread_num());
     return;

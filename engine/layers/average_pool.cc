@@ -21,7 +21,11 @@ Window window_of(const LayerRecord& layer) {
   return {a[kKernel], a[kKernel], a[kStride] == 0 ? a[kKernel] : a[kStride], a[kPadding], left_padding(a[kPadding], a[kSkew])};
 }
 
-bool overlaps(const Window& window) { return window.stride < window.kernel_height; }
+// Whether gradients sum in 64 bits: where windows overlap, and where a share has 23 bits because places outside do not count.
+bool wide_sums(const LayerRecord& layer, int q_b) {
+  const Window window = window_of(layer);
+  return q_b == 32 || window.stride < window.kernel_height || layer.attributes[kInsideOnly] != 0;
+}
 
 // Adds each gradient times share(places of its window inside the image) to every place below its window, and writes the result.
 template <typename Sum, typename Share>
@@ -64,7 +68,7 @@ void whole_mean_backward(const Context& context, const Window& window, int32_t c
 
 size_t average_pool_scratch(const Extent& extent) {
   const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
-  const size_t sum = overlaps(window_of(extent.layer)) ? sizeof(int64_t) : accumulator_bytes(extent.widths.non_binary);
+  const size_t sum = wide_sums(extent.layer, extent.widths.non_binary) ? sizeof(int64_t) : sizeof(int32_t);
   return static_cast<size_t>(extent.batch) * static_cast<size_t>(in.elements()) * sum;
 }
 
@@ -151,8 +155,9 @@ void average_pool_forward(const Context& context) {
 void average_pool_backward(const Context& context) {
   if (!context.needs_input_gradient()) return;
   const Window window = window_of(context.layer);
-  const bool wide = overlaps(window) || context.widths.non_binary == 32;
-  if (context.layer.attributes[kInsideOnly] == 0) return whole_mean_backward(context, window, window.taps(), wide);
+  if (context.layer.attributes[kInsideOnly] == 0) {
+    return whole_mean_backward(context, window, window.taps(), wide_sums(context.layer, context.widths.non_binary));
+  }
   const auto share = [](int32_t inside) { return rounding_divide(int64_t{1} << kShareFraction, inside); };
   spread_gradient<int64_t>(context, window, -kShareFraction, share);
 }

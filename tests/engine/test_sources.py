@@ -13,6 +13,7 @@ INCLUDES = {"cstddef", "cstdint", "cstring", "initializer_list", "type_traits", 
 ALSO = {
     "kernels/isa.cc": {"unistd.h", "sys/syscall.h", "sys/auxv.h", "asm/hwcap.h"},  # asks the system for the processor
     "parallel.h": {"omp.h"},
+    "parallel.cc": {"pthread.h"},  # hears of a fork
     "selftest/main.cc": {"cstdio"},  # prints the table
 }
 """Headers that one file alone may include, by its path."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
+import signal
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,6 +55,41 @@ def test_threads_round_at_random_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = states("8,16,16,1", "stochastic")
     monkeypatch.setenv("EVERBIT_THREADS", "3")
     assert states("8,16,16,1", "stochastic") == expected != states_of_one_thread("8,16,16,1")
+
+
+def test_a_memory_limit_is_that_of_one_thread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The same patterns are replayed and the same bytes learned, and a learner may go on with another number of threads."""
+    program = random_program(np.random.default_rng(3), q_f=8, latent_bits=1, channels=67, height=16, width=16, blocks=2)
+    images = random_images(np.random.default_rng(4), program, 16)
+    states = []
+    for threads in ("1", "2", "8"):
+        monkeypatch.setenv("EVERBIT_THREADS", threads)
+        settings = Settings("lr", 2, batch_new=4, batch_replayed=8, experience_images=8, memory=6_000_000)
+        learner = Learner(program, settings, "8,16,16,1").partial_fit(images[:8], [0, 1] * 4, epochs=2)
+        learner.save(tmp_path / "one.learner")
+        monkeypatch.setenv("EVERBIT_THREADS", "3")
+        again = Learner.load(tmp_path / "one.learner").partial_fit(images[8:], [0, 1] * 4, epochs=2)
+        states.append(again.state)
+    assert states[0] == states[1] == states[2]
+
+
+def test_a_forked_child_learns_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads do not live on in a child, which must not wait for them."""
+    monkeypatch.setenv("EVERBIT_THREADS", "2")
+    expected = states("8,16,16,1")
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if states("8,16,16,1") == expected else 1)
+    for _ in range(600):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.1)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        pytest.fail("the child hangs")
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "257", "two", "1.5"])

@@ -1,4 +1,4 @@
-// Loops of the backward pass: quantizing and merging gradients, estimators, batch norm, updates of latent weights (docs/arithmetic.md,
+// Loops of the backward pass: quantizing and merging gradients, estimators, batch norm, updates of parameters (docs/arithmetic.md,
 // section 4).
 //
 // Written once in loops.h and compiled once for every instruction set, like kernels/elementwise. They take the ordinary case, 32-bit sums;
@@ -76,7 +76,7 @@ struct NormGradientCall {
 };
 void norm_gradient_loop(const NormGradientCall&);
 
-// W[i] = sats(W[i] - scale(sums[i], by), width) for latent weights of 8, 16 or 32 bits; bit i of the result is [W[i] >= 0]. count <= 64.
+// W[i] = sats(W[i] - scale(sums[i], by), width) for parameters of 8, 16 or 32 bits; bit i of the result is [W[i] >= 0]. count <= 64.
 // Where the rounding is stochastic, scale_randomly() with the draw of element first + i.
 struct UpdateCall {
   void* weights;

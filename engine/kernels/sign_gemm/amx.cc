@@ -63,7 +63,7 @@ void split(const int16_t* g, int32_t rows, int32_t length, int32_t count, int32_
   for (int32_t k = 0; k < chunks; ++k) {
     for (int32_t r = 0; r < kTileRows; ++r) {
       const Halves inside(r < rows, count - k * kChunk);
-      const int16_t* from = g + static_cast<int64_t>(r) * length + k * kChunk;
+      const int16_t* from = g + static_cast<int64_t>(r < rows ? r : 0) * length + k * kChunk;
       const __m512i first = _mm512_maskz_loadu_epi16(inside.first, from);
       const __m512i second = _mm512_maskz_loadu_epi16(inside.second, from + 32);
       room.low[k][r] = _mm512_packus_epi16(_mm512_and_si512(first, low_byte), _mm512_and_si512(second, low_byte));
@@ -78,7 +78,7 @@ void split(const int8_t* g, int32_t rows, int32_t length, int32_t count, int32_t
     for (int32_t r = 0; r < kTileRows; ++r) {
       const Halves inside(r < rows, count - k * kChunk);
       const __mmask64 both = inside.first | static_cast<__mmask64>(inside.second) << 32;
-      const __m512i values = _mm512_maskz_loadu_epi8(both, g + static_cast<int64_t>(r) * length + k * kChunk);
+      const __m512i values = _mm512_maskz_loadu_epi8(both, g + static_cast<int64_t>(r < rows ? r : 0) * length + k * kChunk);
       room.high[k][r] = _mm512_permutexvar_epi64(order, values);
     }
   }

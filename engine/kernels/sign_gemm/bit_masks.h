@@ -61,7 +61,7 @@ inline void for_each_vector(const uint64_t* bits, const uint8_t* present, int32_
   const int32_t whole = count / 4 * 4;  // four words are read at once
   for (int32_t i = 0; i < whole; i += kGroup<T>) {
     const uint64_t there = present == nullptr ? ~uint64_t{0} : present_mask<T>(present + i);
-    uint64_t words[4];
+    uint64_t words[4] = {};
     std::memcpy(words, bits + i, kGroup<T> * sizeof(uint64_t));
     unpack(i / kGroup<T>, words, there);
   }

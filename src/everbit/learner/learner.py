@@ -75,7 +75,8 @@ class Learner:
     ) -> Learner:
         """A new learner on a model: the path of an .everbit file, or the name of one in the package.
 
-        memory: most bytes the learner may take, such as "16MB". widths: such as "8,16,16,1". seed: see Settings.
+        memory: most bytes the learner may take on one thread, such as "16MB"; each further thread takes scratch of its
+        own beside them (`memory_use` has the sum). widths: such as "8,16,16,1". seed: see Settings.
         """
         settings = settings or Settings()
         if memory is not None:
@@ -199,9 +200,13 @@ class Learner:
             "learning_rates": [scale_of(settings.learning_rates[kind]) for kind in PARAMETER_KINDS],
         }
 
-    def _start(self, replay_slots: int, experience_images: int) -> engine.NativeLearner:
+    def _start(self, replay_slots: int, experience_images: int, threads: int | None = None) -> engine.NativeLearner:
+        """threads: None for as many as `engine.threads()` says."""
+        options = self._options(replay_slots, experience_images)
+        if threads is not None:
+            options["threads"] = threads
         try:
-            return engine.NativeLearner(self._image, self._options(replay_slots, experience_images))
+            return engine.NativeLearner(self._image, options)
         except ValueError as error:
             raise ConfigurationError(f"the engine refuses these settings: {error}") from error
         except MemoryError as error:
@@ -215,7 +220,8 @@ class Learner:
             return whole_number("replay_per_class times classes", slots, 0, MOST_SLOTS)
         height, width, channels = self.program.latent_shape
         pattern = (height * width * channels * self.program.latent_bits + 7) // 8 + 2
-        bare = self._start(0, settings.experience_images).memory()["total"]
+        # Of one thread, so that what is learned does not depend on how many there are.
+        bare = self._start(0, settings.experience_images, threads=1).memory()["total"]
         alignment = 128  # of the latents and of the labels
         least = bare + (settings.classes * pattern + alignment if settings.rule.replay else 0)
         if settings.memory < least:
