@@ -1,9 +1,26 @@
-// What the learner needs to set up the weights of a binary convolution before it runs.
+// What the files of the binary convolution share, and what the learner needs to set up its weights before it runs.
 #pragma once
 
-#include "layer.h"
+#include "window.h"
 
 namespace everbit {
+
+enum BinaryConvolutionAttribute { kBinaryPadValue = 4, kBinarySkew = 5 };  // behind the window's four
+constexpr int kBinaryWeight = 0;  // parameter
+
+inline Window binary_window(const LayerRecord& layer) {
+  const int32_t* a = layer.attributes;
+  return {a[0], a[1], a[2], a[3], left_padding(a[3], a[kBinarySkew])};
+}
+
+// Where the word of a channel at a step (tap * words + word of the tap) of its weights stands.
+inline const uint64_t* binary_weight_word(const uint64_t* bits, int32_t channel, int32_t step, int32_t steps) {
+  return bits + (static_cast<size_t>(channel / 8) * static_cast<size_t>(steps) + static_cast<size_t>(step)) * 8 +
+         static_cast<size_t>(channel % 8);
+}
+
+// Memory of the backward pass (binary_convolution_gradient.cc).
+size_t binary_convolution_gradient_scratch(const Extent&);
 
 // Words of the weight bits, [ceil(C_out / 8)][taps * words][8].
 size_t binary_weight_words(const Program&, const LayerRecord&);

@@ -47,12 +47,12 @@ void Learner::layout(Block* blocks, Region& persistent, Region& fixed) {
   batch_codes_ = fixed.take<const uint8_t*>(static_cast<size_t>(batch));
   query_codes_ = fixed.take<uint8_t>(latent_bytes_);
   const size_t before_experience = fixed.used;
-  experience_codes_ = fixed.take<uint8_t>(static_cast<size_t>(options_.experience_patterns) * latent_bytes_);
+  experience_codes_ = fixed.take<uint8_t>(saturating_product(static_cast<size_t>(options_.experience_patterns), latent_bytes_));
   experience_labels_ = fixed.take<uint16_t>(static_cast<size_t>(options_.experience_patterns));
   use_.experience = fixed.used - before_experience;
   use_.fixed = before_experience;
   use_.persistent = persistent.used;
-  use_.total = persistent.used + fixed.used + use_.shared;
+  use_.total = saturating_sum(saturating_sum(persistent.used, fixed.used), use_.shared);
 }
 
 const char* Learner::plan(const Program& program, const LearnerOptions& options, void* workspace, MemoryUse& use) {
@@ -63,7 +63,7 @@ const char* Learner::plan(const Program& program, const LearnerOptions& options,
   Region persistent, fixed;
   layout(static_cast<Block*>(workspace), persistent, fixed);
   use = use_;
-  return nullptr;
+  return use_.total == kUnaddressable ? "the learner takes more memory than this processor can address" : nullptr;
 }
 
 void Learner::start(uint8_t* arena, void* workspace) {

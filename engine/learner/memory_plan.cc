@@ -32,7 +32,8 @@ size_t place_blocks(Block* blocks, size_t count) {
     }
     next->offset = lowest_place(blocks, count, *next);
     next->placed = true;
-    const size_t end = next->offset + aligned(next->bytes);
+    const size_t end = saturating_sum(next->offset, aligned(next->bytes));
+    if (end == kUnaddressable) return kUnaddressable;
     total = end > total ? end : total;
   }
   return total;

@@ -26,7 +26,8 @@ struct Blocks {
         head(backward_scratch + program.layer_count()) {}
 };
 
-constexpr int64_t kMaxBatchElements = int64_t{1} << 30;
+// So many elements of eight bytes, or of one for each of the most threads, fit a size_t.
+constexpr int64_t kMaxBatchElements = int64_t{1} << (sizeof(size_t) == 4 ? 26 : 30);
 
 // The largest |q - Z| of a tensor, as it enters products with gradients (gradient_product() in layer.h), at least 2^15: other factors
 // of gradients have 15 bits and a sign.

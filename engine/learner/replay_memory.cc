@@ -11,7 +11,7 @@ void ReplayMemory::plan(int32_t slots, int32_t per_class, int32_t classes, size_
   per_class_ = per_class;
   classes_ = classes;
   pattern_bytes_ = pattern_bytes;
-  patterns_ = region.take<uint8_t>(static_cast<size_t>(slots) * pattern_bytes);
+  patterns_ = region.take<uint8_t>(saturating_product(static_cast<size_t>(slots), pattern_bytes));
   labels_ = region.take<uint16_t>(static_cast<size_t>(slots));
   seen_ = region.take<uint32_t>(static_cast<size_t>(classes));
 }

@@ -58,7 +58,7 @@ def test_threads_round_at_random_alike(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_memory_limit_is_that_of_one_thread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The same patterns are replayed and the same bytes learned, and a learner may go on with another number of threads."""
+    """The same patterns are replayed and the same bytes learned; a learner may go on with another number of threads."""
     program = random_program(np.random.default_rng(3), q_f=8, latent_bits=1, channels=67, height=16, width=16, blocks=2)
     images = random_images(np.random.default_rng(4), program, 16)
     states = []

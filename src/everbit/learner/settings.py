@@ -46,9 +46,10 @@ class Settings:
     """Options of a learner; the defaults are those of V24 where it names them.
 
     strategy: a key of STRATEGIES. classes: most classes it can ever know. replay_per_class: latents kept of one class
-    at most. memory: bytes the engine's arena may take on one thread (Learner.memory_use: all that it works in; the model and, while
-    it learns, a copy of the state come on top), also as "16MB", None for no limit; with a limit the replay memory gets
-    what the rest leaves, shared evenly by the classes. experience_images: with a limit, most images of one experience.
+    at most. memory: bytes the engine's arena may take on one thread (Learner.memory_use: all that it works in; the
+    model and, while it learns, a copy of the state come on top), also as "16MB", None for no limit; with a limit the
+    replay memory gets what the rest leaves, shared evenly by the classes. experience_images: with a limit, most images
+    of one experience.
     batch_new : batch_replayed: patterns of a mini-batch. learning_rates: by kind of parameter, the strategy's where
     none is given. count_replayed: CWR* counts replayed patterns as patterns of the experience. rounding: of
     the updates, one of ROUNDINGS; float learners have no use for it. seed: of every shuffle and draw; the same seed

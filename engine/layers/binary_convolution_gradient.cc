@@ -1,0 +1,261 @@
+// Gradients of a binary convolution, by additions and subtractions only.
+//
+// Gradients of q_b <= 16 sum in int32: K for the input's (2^15 terms at most fit, checked), kPlacesAtOnce of the mini-batch for the
+// weights', those sums in int64; of 32 bits in int64.
+#include <cstring>
+
+#include "../bits.h"
+#include "../kernels/sign_gemm/sign_gemm.h"
+#include "../memory.h"
+#include "../parallel.h"
+#include "binary_convolution.h"
+#include "layers.h"
+
+namespace everbit {
+namespace {
+
+constexpr size_t kBackwardRows = 96;  // pixels a block of the input's gradient
+constexpr int32_t kPlacesAtOnce = 1 << 16;
+static_assert(kPlacesAtOnce <= kSignGemmMaxLength, "sums over so many places fit int32");
+
+template <typename G, typename Sum>
+struct InputGradientScratch {
+  int32_t rows;     // input pixels at once
+  uint64_t* bits;   // weights, words x taps * C_out
+  G* patches;       // threads x rows x taps * C_out
+  Sum* sums;        // threads x rows x 64
+  Sum* input_sums;  // batch x input elements: the gradient before it is quantized
+
+  InputGradientScratch(Region& s, int threads, int32_t batch, const TensorRecord& in, const TensorRecord& out, int32_t taps) {
+    const size_t length = static_cast<size_t>(taps) * static_cast<size_t>(out.channels);
+    const size_t pixels = static_cast<size_t>(batch) * static_cast<size_t>(in.pixels());
+    const size_t elements = pixels * static_cast<size_t>(in.channels);
+    // Unpacked weights serve all rows, but the rows of a small layer shall not take more memory than the sums they make.
+    const size_t affordable = elements * sizeof(Sum) / (length * sizeof(G)) + 1;
+    const size_t useful = pixels < kBackwardRows ? pixels : kBackwardRows;
+    rows = static_cast<int32_t>(affordable < useful ? affordable : useful);
+    const size_t at_once = static_cast<size_t>(threads) * static_cast<size_t>(rows);
+    bits = s.take<uint64_t>(static_cast<size_t>(words_for(in.channels)) * length);
+    patches = s.take<G>(at_once * length);
+    sums = s.take<Sum>(at_once * 64);
+    input_sums = s.take<Sum>(elements);
+  }
+};
+
+// Places are taken in blocks of whole rows, no more than kPlacesAtOnce of them.
+template <typename G, typename Sum>
+struct WeightGradientScratch {
+  int32_t rows;      // of the output, in a block
+  int32_t blocks;
+  G* columns;        // gradients by channel: of each block C_out x its places
+  uint64_t* bits;    // threads x places of a block: the activations under one tap
+  uint8_t* present;  // threads x places of a block
+  Sum* sums;         // threads x C_out x 64
+  int64_t* totals;   // threads x C_out x 64, over more than one block
+
+  WeightGradientScratch(Region& s, int threads, int32_t batch, const TensorRecord& out) {
+    const int32_t all = batch * out.height;
+    const int32_t most = kPlacesAtOnce / out.width;
+    rows = all < most ? all : most;
+    blocks = (all + rows - 1) / rows;
+    const size_t channels = static_cast<size_t>(out.channels);
+    const size_t at_once = static_cast<size_t>(threads) * static_cast<size_t>(rows) * static_cast<size_t>(out.width);
+    columns = s.take<G>(channels * static_cast<size_t>(batch) * static_cast<size_t>(out.pixels()));
+    bits = s.take<uint64_t>(at_once);
+    present = s.take<uint8_t>(at_once);
+    sums = s.take<Sum>(static_cast<size_t>(threads) * channels * 64);
+    totals = s.take<int64_t>(blocks > 1 ? static_cast<size_t>(threads) * channels * 64 : 0);
+  }
+};
+
+}  // namespace
+
+size_t binary_convolution_gradient_scratch(const Extent& extent) {
+  const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
+  const TensorRecord& out = extent.program.tensor(extent.layer.output);
+  Region input, weights;
+  with_gradient_type(extent.widths.non_binary, [&](auto g, auto sum) {
+    InputGradientScratch<decltype(g), decltype(sum)>(input, extent.threads, extent.batch, in, out, binary_window(extent.layer).taps());
+    if (extent.widths.binary > 1) WeightGradientScratch<decltype(g), decltype(sum)>(weights, extent.threads, extent.batch, out);
+  });
+  return input.used > weights.used ? input.used : weights.used;
+}
+
+namespace {
+
+// dX: each input pixel gathers the gradients of the outputs that read it, tap by tap, and multiplies them by the weights of those taps.
+template <typename G, typename Sum>
+void input_gradient(const Context& context, const InputGradientScratch<G, Sum>& room, const G* g) {
+  const TensorRecord& in = context.input();
+  const TensorRecord& out = context.output();
+  const Window window = binary_window(context.layer);
+  const int32_t words = words_for(in.channels);
+  const int32_t steps = window.taps() * words;
+  const int32_t length = window.taps() * out.channels;
+  const int32_t pixels = context.batch * in.pixels();
+  const size_t channels = static_cast<size_t>(out.channels);
+
+  parallel_for(context.threads, steps, 1, [&](int64_t from, int64_t to, int) {
+    for (int32_t step = static_cast<int32_t>(from); step < to; ++step) {
+      uint64_t* row = room.bits + step % words * length + step / words * out.channels;
+      for (int32_t o = 0; o < out.channels; ++o) row[o] = *binary_weight_word(context.binary->bits, o, step, steps);
+    }
+  });
+  const int32_t blocks = (pixels + room.rows - 1) / room.rows;
+  parallel_for(context.threads, blocks, 1, [&](int64_t from_block, int64_t to_block, int thread) {
+    G* patches = room.patches + static_cast<size_t>(thread) * static_cast<size_t>(room.rows) * static_cast<size_t>(length);
+    Sum* sums = room.sums + thread * room.rows * 64;
+    for (int32_t first = static_cast<int32_t>(from_block) * room.rows; first < to_block * room.rows && first < pixels;
+         first += room.rows) {
+      const int32_t rows = pixels - first < room.rows ? pixels - first : room.rows;
+      Place place(first, in);
+      for (int32_t r = 0; r < rows; ++r, place.advance(in)) {
+        const int32_t image = place.image * out.pixels();
+        G* patch = patches + static_cast<size_t>(r) * static_cast<size_t>(length);
+        for_each_reader(window, out, place.row, place.column, [&](int32_t tap, int32_t reader) {
+          G* to = patch + tap * out.channels;
+          if (reader == kAbsent) {
+            std::memset(to, 0, channels * sizeof(G));
+          } else {
+            std::memcpy(to, g + static_cast<size_t>(image + reader) * channels, channels * sizeof(G));
+          }
+        });
+      }
+      for (int32_t w = 0; w < words; ++w) {
+        sign_gemm(patches, rows, length, room.bits + w * length, nullptr, sums);
+        const int32_t count = in.channels - w * 64 < 64 ? in.channels - w * 64 : 64;
+        for (int32_t r = 0; r < rows; ++r) {
+          Sum* to = room.input_sums + static_cast<size_t>(first + r) * static_cast<size_t>(in.channels) + w * 64;
+          std::memcpy(to, sums + r * 64, static_cast<size_t>(count) * sizeof(Sum));
+        }
+      }
+    }
+  });
+}
+
+// The rows of one tap lie far apart, where the processor does not look ahead by itself.
+constexpr int32_t kRowsAhead = 12;
+
+void prefetch_row(const Parameter& latent, int32_t first, int32_t count) {
+  if (first + count > latent.count) return;
+  const uint8_t* row = static_cast<const uint8_t*>(latent.values) + stored_bytes(first, latent.width);
+  for (size_t byte = 0; byte < stored_bytes(count, latent.width); byte += kAlignment) __builtin_prefetch(row + byte, 1);
+}
+
+// Gradients by channel instead of by place, in blocks that fit the first-level cache.
+template <typename G>
+void transpose(const G* g, int32_t places, int32_t channels, int threads, G* columns) {
+  constexpr int32_t kSide = 64;
+  const int32_t blocks = (channels + kSide - 1) / kSide;
+  parallel_for(threads, blocks, 1, [&](int64_t from, int64_t to, int) {
+    const int32_t last_channel = to * kSide < channels ? static_cast<int32_t>(to) * kSide : channels;
+    for (int32_t p = 0; p < places; p += kSide) {
+      const int32_t last_place = places - p < kSide ? places : p + kSide;
+      for (int32_t o = static_cast<int32_t>(from) * kSide; o < last_channel; ++o) {
+        G* column = columns + static_cast<size_t>(o) * static_cast<size_t>(places);
+        for (int32_t i = p; i < last_place; ++i) column[i] = g[static_cast<size_t>(i) * static_cast<size_t>(channels) + static_cast<size_t>(o)];
+      }
+    }
+  });
+}
+
+// The activations under a tap for the places of some output rows: a word of each, and whether anything is there.
+void gather_activations(const Window& window, const TensorRecord& in, const TensorRecord& out, int32_t tap, int32_t pad_value,
+                        const uint64_t* x, int32_t words, int32_t first_row, int32_t rows, uint64_t* bits, uint8_t* present) {
+  const int32_t down = tap / window.kernel_width - window.top;
+  const int32_t right = tap % window.kernel_width - window.left;
+  for (int32_t i = first_row; i < first_row + rows; ++i) {
+    const int32_t y = i % out.height * window.stride + down;
+    const bool row_inside = y >= 0 && y < in.height;
+    const uint64_t* row = x + (static_cast<size_t>(i / out.height) * static_cast<size_t>(in.pixels()) +
+                               static_cast<size_t>(row_inside ? y * in.width : 0)) * static_cast<size_t>(words);
+    for (int32_t j = 0, column = right; j < out.width; ++j, column += window.stride) {
+      const bool inside = row_inside && column >= 0 && column < in.width;
+      *bits++ = inside ? row[column * words] : pad_value == 1 ? ~uint64_t{0} : 0;
+      *present++ = inside || pad_value != 0;
+    }
+  }
+}
+
+// dW and the update, 64 input channels of one tap at a time: nothing larger than C_out x 64 sums a thread exists.
+template <typename G, typename Sum>
+void update_weights(const Context& context, const WeightGradientScratch<G, Sum>& room, const G* g, int32_t exponent) {
+  const TensorRecord& in = context.input();
+  const TensorRecord& out = context.output();
+  const Window window = binary_window(context.layer);
+  const int32_t pad_value = context.layer.attributes[kBinaryPadValue];
+  const int32_t words = words_for(in.channels);
+  const int32_t steps = window.taps() * words;
+  Parameter& latent = *context.parameter(kBinaryWeight);
+  const Scale step_size = step_of(context, latent);
+  const uint64_t* x = context.input_values<uint64_t>();
+  // Two weights of 4 bits share a byte, which must not be two threads'.
+  const int threads = latent.width == 4 && in.channels % 2 != 0 ? 1 : context.threads;
+
+  const int32_t block_places = room.rows * out.width;
+  const size_t sum_count = static_cast<size_t>(out.channels) * 64;
+  const auto places_of = [&](int32_t block) {
+    const int32_t left = context.batch * out.pixels() - block * block_places;
+    return left < block_places ? left : block_places;
+  };
+  const auto columns_of = [&](int32_t block) {
+    return room.columns + static_cast<size_t>(block) * static_cast<size_t>(block_places) * static_cast<size_t>(out.channels);
+  };
+  for (int32_t block = 0; block < room.blocks; ++block) {
+    const G* from = g + static_cast<size_t>(block) * static_cast<size_t>(block_places) * static_cast<size_t>(out.channels);
+    transpose(from, places_of(block), out.channels, context.threads, columns_of(block));
+  }
+  parallel_for(threads, steps, 1, [&](int64_t from, int64_t to, int thread) {
+    uint64_t* bits = room.bits + static_cast<size_t>(thread) * static_cast<size_t>(block_places);
+    uint8_t* present = room.present + static_cast<size_t>(thread) * static_cast<size_t>(block_places);
+    Sum* sums = room.sums + static_cast<size_t>(thread) * sum_count;
+    int64_t* totals = room.totals + static_cast<size_t>(thread) * sum_count;
+    for (int32_t step = static_cast<int32_t>(from); step < to; ++step) {
+      const int32_t tap = step / words;
+      const int32_t w = step % words;
+      for (size_t i = 0; room.blocks > 1 && i < sum_count; ++i) totals[i] = 0;
+      for (int32_t block = 0; block < room.blocks; ++block) {
+        const int32_t places = places_of(block);
+        gather_activations(window, in, out, tap, pad_value, x + w, words, block * room.rows, places / out.width, bits, present);
+        sign_gemm(columns_of(block), out.channels, places, bits, present, sums);
+        for (size_t i = 0; room.blocks > 1 && i < sum_count; ++i) totals[i] += sums[i];
+      }
+      const int32_t count = in.channels - w * 64 < 64 ? in.channels - w * 64 : 64;
+      for (int32_t o = 0; o < out.channels; ++o) {
+        const int32_t first = (o * window.taps() + tap) * in.channels + w * 64;
+        prefetch_row(latent, first + kRowsAhead * window.taps() * in.channels, count);
+        const uint64_t word = room.blocks > 1 ? update_parameters(latent, first, count, totals + o * 64, step_size, exponent)
+                                              : update_parameters(latent, first, count, sums + o * 64, step_size, exponent);
+        context.binary->learned[binary_weight_word(context.binary->bits, o, step, steps) - context.binary->bits] = word;
+      }
+    }
+  });
+  refresh_tap_sums(context.program, context.layer, *context.binary);
+}
+
+}  // namespace
+
+void binary_convolution_backward(const Context& context) {
+  const TensorRecord& in = context.input();
+  const TensorRecord& out = context.output();
+  const Gradient& gradient = context.output_gradient();
+  with_gradient_type(context.widths.non_binary, [&](auto element, auto accumulator) {
+    using G = decltype(element);
+    using Sum = decltype(accumulator);
+    const G* g = static_cast<const G*>(gradient.values);
+    if (context.needs_input_gradient()) {
+      Region scratch{static_cast<uint8_t*>(context.scratch)};
+      const InputGradientScratch<G, Sum> room(scratch, context.threads, context.batch, in, out, binary_window(context.layer).taps());
+      input_gradient(context, room, g);
+      write_input_gradient(context, 0, room.input_sums, gradient.exponent);
+    }
+    const Parameter* latent = context.parameter(kBinaryWeight);
+    if (latent != nullptr && latent->values != nullptr && latent->trainable) {
+      Region scratch{static_cast<uint8_t*>(context.scratch)};
+      const WeightGradientScratch<G, Sum> room(scratch, context.threads, context.batch, out);
+      update_weights(context, room, g, gradient.exponent);
+    }
+  });
+}
+
+}  // namespace everbit
