@@ -55,6 +55,9 @@ inline int32_t forward16(int32_t p, int width) {
   return width == 8 ? p * 256 : p;
 }
 
+// The same in 8 bits, for the weights of ordinary convolutions.
+inline int32_t forward8(int32_t p, int width) { return saturate_symmetric(rounding_shift(p, width - 8), 8); }
+
 struct Parameter {
   ParameterKind kind;
   int32_t count;
@@ -68,9 +71,6 @@ struct Parameter {
   void set(int32_t i, int32_t value) { store_value(values, i, width, value); }
 
   int32_t forward16(int32_t i) const { return everbit::forward16(get(i), width); }
-
-  // The same in 8 bits, for the weights of ordinary convolutions.
-  int32_t forward8(int32_t i) const { return saturate_symmetric(rounding_shift(get(i), width - 8), 8); }
 };
 
 // The signs of a binary convolution's weights, [ceil(C_out / 8)][taps * words][8] words as in the program image.

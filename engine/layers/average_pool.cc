@@ -33,22 +33,23 @@ void spread_gradient(const Context& context, const Window& window, int32_t expon
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   const Gradient& gradient = context.output_gradient();
-  const size_t elements = static_cast<size_t>(context.batch) * static_cast<size_t>(in.elements());
   Sum* sums = static_cast<Sum*>(context.scratch);
-  for (size_t i = 0; i < elements; ++i) sums[i] = 0;
   with_gradient_type(context.widths.non_binary, [&](auto element, auto) {
-    const auto* g = static_cast<const decltype(element)*>(gradient.values);
-    for (int32_t p = 0; p < context.batch * out.pixels(); ++p, g += in.channels) {
-      Sum* image = sums + static_cast<size_t>(p / out.pixels()) * static_cast<size_t>(in.elements());
-      const int32_t place = p % out.pixels();
-      int32_t inside = 0;
-      for_each_tap(window, in, place / out.width, place % out.width, [&](int32_t, int32_t pixel) { inside += pixel != kAbsent; });
-      const Sum by = share(inside);
-      for_each_tap(window, in, place / out.width, place % out.width, [&](int32_t, int32_t pixel) {
-        if (pixel == kAbsent) return;
-        for (int32_t c = 0; c < in.channels; ++c) image[pixel * in.channels + c] += static_cast<Sum>(g[c]) * by;
-      });
-    }
+    parallel_for(context.threads, context.batch, kElementGrain / in.elements(), [&](int64_t first, int64_t last, int) {
+      const auto* g = static_cast<const decltype(element)*>(gradient.values) + first * out.elements();
+      for (int64_t i = first * in.elements(); i < last * in.elements(); ++i) sums[i] = 0;
+      Place place(static_cast<int32_t>(first) * out.pixels(), out);
+      for (int64_t p = first * out.pixels(); p < last * out.pixels(); ++p, g += in.channels, place.advance(out)) {
+        Sum* image = sums + static_cast<int64_t>(place.image) * in.elements();
+        int32_t inside = 0;
+        for_each_tap(window, in, place.row, place.column, [&](int32_t, int32_t pixel) { inside += pixel != kAbsent; });
+        const Sum by = share(inside);
+        for_each_tap(window, in, place.row, place.column, [&](int32_t, int32_t pixel) {
+          if (pixel == kAbsent) return;
+          for (int32_t c = 0; c < in.channels; ++c) image[pixel * in.channels + c] += static_cast<Sum>(g[c]) * by;
+        });
+      }
+    });
   });
   write_input_gradient(context, 0, sums, gradient.exponent + exponent);
 }

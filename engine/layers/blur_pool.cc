@@ -1,6 +1,7 @@
 // Blur pool: the binomial filter [1 2 1] x [1 2 1] / 16 over every channel, with a stride; its gradient is the transposed filter.
 // Sums of 9 terms of 32 + 3 bits, and of at most 9 gradients times 4.
 #include "../memory.h"
+#include "../parallel.h"
 #include "depthwise_shape.h"
 #include "layers.h"
 #include "same_numbers.h"
@@ -19,15 +20,15 @@ Window window_of(const LayerRecord& layer) {
 
 struct Scratch {
   int8_t* filter;  // 9 x C
-  int64_t* sums;   // one output row, or the gradients of all inputs
+  int64_t* sums;   // threads x one output row, or the gradients of all inputs
 
   Scratch(Region& s, const Extent& extent) {
     const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
     const TensorRecord& out = extent.program.tensor(extent.layer.output);
     filter = s.take<int8_t>(9 * static_cast<size_t>(in.channels));
-    const size_t row = static_cast<size_t>(out.width) * static_cast<size_t>(out.channels);
+    const size_t rows = static_cast<size_t>(extent.threads) * static_cast<size_t>(out.width) * static_cast<size_t>(out.channels);
     const size_t all = extent.program.learnable(extent.layer) ? static_cast<size_t>(extent.batch) * static_cast<size_t>(in.elements()) : 0;
-    sums = s.take<int64_t>(row > all ? row : all);
+    sums = s.take<int64_t>(rows > all ? rows : all);
   }
 };
 
@@ -59,18 +60,20 @@ void blur_pool_forward(const Context& context) {
   const TensorRecord& out = context.output();
   const Scratch room = scratch_of(context);
   const int32_t values = out.width * out.channels;
-  DepthwiseRow call{depthwise_shape(window_of(context.layer), in, out), nullptr, in.bits, in.zero_point, room.filter, 0, room.sums};
+  const DepthwiseShape shape = depthwise_shape(window_of(context.layer), in, out);
   with_activation_type(out.bits, [&](auto type) {
-    auto* y = context.output_values<decltype(type)>();
-    for (int32_t b = 0; b < context.batch; ++b) {
-      call.x = context.input_values<uint8_t>() + static_cast<size_t>(b) * activation_bytes(in, 1);
-      for (call.row = 0; call.row < out.height; ++call.row) {
-        depthwise_row(call);
+    using T = decltype(type);
+    parallel_for(context.threads, context.batch * out.height, kElementGrain / values, [&](int64_t first, int64_t last, int thread) {
+      int64_t* sums = room.sums + int64_t{thread} * values;
+      for (int64_t row = first; row < last; ++row) {
+        const T* image = context.input_values<T>() + row / out.height * in.elements();
+        depthwise_row({shape, image, in.bits, in.zero_point, room.filter, static_cast<int32_t>(row % out.height), sums});
+        T* y = context.output_values<T>() + row * values;
         for (int32_t i = 0; i < values; ++i) {
-          *y++ = static_cast<decltype(type)>(saturate(out.zero_point + rounding_shift(room.sums[i], kFilterShift), out.bits));
+          y[i] = static_cast<T>(saturate(out.zero_point + rounding_shift(sums[i], kFilterShift), out.bits));
         }
       }
-    }
+    });
   });
 }
 
@@ -81,13 +84,13 @@ void blur_pool_backward(const Context& context) {
   const Gradient& gradient = context.output_gradient();
   const int q_b = context.widths.non_binary;
   const Scratch room = scratch_of(context);
-  const size_t elements = static_cast<size_t>(in.elements());
-  const size_t gradient_bytes = static_cast<size_t>(out.elements()) * static_cast<size_t>(q_b / 8);
-  for (size_t b = 0; b < static_cast<size_t>(context.batch); ++b) {
-    depthwise_input_gradient({depthwise_shape(window_of(context.layer), in, out),
-                              static_cast<const uint8_t*>(gradient.values) + b * gradient_bytes, q_b, room.filter,
-                              room.sums + b * elements});
-  }
+  const DepthwiseShape shape = depthwise_shape(window_of(context.layer), in, out);
+  parallel_for(context.threads, context.batch, kElementGrain / in.elements(), [&](int64_t first, int64_t last, int) {
+    for (int64_t b = first; b < last; ++b) {
+      depthwise_input_gradient({shape, element_at(gradient.values, b * out.elements(), q_b), q_b, room.filter,
+                                room.sums + b * in.elements()});
+    }
+  });
   write_input_gradient(context, 0, room.sums, gradient.exponent - kFilterShift);
 }
 

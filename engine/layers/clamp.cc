@@ -1,4 +1,5 @@
 // ReLU, ReLU6, hardtanh: values between two bounds, in the numbers of the input; the gradient passes strictly between them.
+#include "../parallel.h"
 #include "layers.h"
 #include "same_numbers.h"
 
@@ -28,17 +29,19 @@ size_t clamp_scratch(const Extent& extent) {
 
 void clamp_forward(const Context& context) {
   const TensorRecord& out = context.output();
-  const int32_t low = context.layer.attributes[kLow];
-  const int32_t high = context.layer.attributes[kHigh];
-  const size_t count = static_cast<size_t>(context.batch) * static_cast<size_t>(out.elements());
+  const int64_t count = int64_t{context.batch} * out.elements();
   with_activation_type(out.bits, [&](auto type) {
     using T = decltype(type);
     const T* x = context.input_values<T>();
     T* y = context.output_values<T>();
-    for (size_t i = 0; i < count; ++i) {
-      const int32_t above = x[i] < low ? low : x[i];
-      y[i] = static_cast<T>(above > high ? high : above);
-    }
+    const T low = static_cast<T>(saturate(context.layer.attributes[kLow], out.bits));
+    const T high = static_cast<T>(saturate(context.layer.attributes[kHigh], out.bits));
+    parallel_for(context.threads, count, kElementGrain, [&](int64_t first, int64_t last, int) {
+      for (int64_t i = first; i < last; ++i) {
+        const T above = x[i] < low ? low : x[i];
+        y[i] = above > high ? high : above;
+      }
+    });
   });
 }
 
@@ -48,13 +51,15 @@ void clamp_backward(const Context& context) {
   const Gradient& gradient = context.output_gradient();
   const int32_t low = context.layer.attributes[kLow];
   const int32_t high = context.layer.attributes[kHigh];
-  const size_t count = static_cast<size_t>(context.batch) * static_cast<size_t>(in.elements());
+  const int64_t count = int64_t{context.batch} * in.elements();
   with_gradient_type(context.widths.non_binary, [&](auto element, auto accumulator) {
     const auto* g = static_cast<const decltype(element)*>(gradient.values);
     auto* sums = static_cast<decltype(accumulator)*>(context.scratch);
     with_activation_type(in.bits, [&](auto type) {
       const auto* x = context.input_values<decltype(type)>();
-      for (size_t i = 0; i < count; ++i) sums[i] = x[i] > low && x[i] < high ? g[i] : 0;
+      parallel_for(context.threads, count, kElementGrain, [&](int64_t first, int64_t last, int) {
+        for (int64_t i = first; i < last; ++i) sums[i] = x[i] > low && x[i] < high ? g[i] : 0;
+      });
     });
     write_input_gradient(context, 0, sums, gradient.exponent);
   });

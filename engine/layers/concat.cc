@@ -1,5 +1,6 @@
 // Two tensors side by side in their channels, each brought to the numbers of the output; gradients are slices. |A| < 2^30 times a
 // difference of 31 bits and a sign stays below 2^62.
+#include "../parallel.h"
 #include "affine.h"
 #include "layers.h"
 
@@ -41,14 +42,16 @@ void concat_forward(const Context& context) {
     const int32_t* a = context.layer.attributes + k * kConstants;
     with_activation_type(in.bits, [&](auto from) {
       with_activation_type(out.bits, [&](auto to) {
-        const auto* x = context.input_values<decltype(from)>(k);
-        auto* y = context.output_values<decltype(to)>() + first;
-        for (int32_t p = 0; p < context.batch * out.pixels(); ++p, x += in.channels, y += out.channels) {
-          for (int32_t c = 0; c < in.channels; ++c) {
-            const int64_t moved = rounding_shift((int64_t{x[c]} - in.zero_point) * a[0], a[1]);
-            y[c] = static_cast<decltype(to)>(saturate(out.zero_point + moved, out.bits));
+        parallel_for(context.threads, context.batch * out.pixels(), kElementGrain / in.channels, [&](int64_t start, int64_t end, int) {
+          const auto* x = context.input_values<decltype(from)>(k) + start * in.channels;
+          auto* y = context.output_values<decltype(to)>() + start * out.channels + first;
+          for (int64_t p = start; p < end; ++p, x += in.channels, y += out.channels) {
+            for (int32_t c = 0; c < in.channels; ++c) {
+              const int64_t moved = rounding_shift((int64_t{x[c]} - in.zero_point) * a[0], a[1]);
+              y[c] = static_cast<decltype(to)>(saturate(out.zero_point + moved, out.bits));
+            }
           }
-        }
+        });
       });
     });
     first += in.channels;
@@ -66,10 +69,11 @@ void concat_backward(const Context& context) {
       const auto* g = static_cast<const decltype(element)*>(gradient.values) + first;
       first += channels;
       if (!context.needs_input_gradient(k)) continue;
-      size_t i = 0;
-      for (int32_t p = 0; p < context.batch * out.pixels(); ++p, g += out.channels) {
-        for (int32_t c = 0; c < channels; ++c) sums[i++] = g[c];
-      }
+      parallel_for(context.threads, context.batch * out.pixels(), kElementGrain / channels, [&](int64_t start, int64_t end, int) {
+        for (int64_t p = start; p < end; ++p) {
+          for (int32_t c = 0; c < channels; ++c) sums[p * channels + c] = g[p * out.channels + c];
+        }
+      });
       write_input_gradient(context, k, sums, gradient.exponent);
     }
   });

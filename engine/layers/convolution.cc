@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "../memory.h"
+#include "../parallel.h"
 #include "layers.h"
 #include "real_weights.h"
 
@@ -22,9 +23,9 @@ size_t patch_bytes(int32_t bits) { return bits == 32 ? sizeof(int32_t) : sizeof(
 struct ForwardScratch {
   int32_t rows;
   int8_t* weights;
-  uint8_t* patches;  // rows x stride values of patch_bytes()
-  int64_t* group;    // rows x outputs, where there are groups
-  int64_t* sums;     // rows x C_out
+  uint8_t* patches;  // threads x rows x stride values of patch_bytes()
+  int64_t* group;    // threads x rows x outputs, where there are groups
+  int64_t* sums;     // threads x rows x C_out
   int64_t* offset;   // C_out
 
   ForwardScratch(Region& s, const Extent& extent) {
@@ -32,22 +33,25 @@ struct ForwardScratch {
     const TensorRecord& out = extent.program.tensor(extent.layer.output);
     const size_t channels = static_cast<size_t>(out.channels);
     const size_t bytes = patch_bytes(extent.program.tensor(extent.layer.inputs[0]).bits);
-    rows = rows_at_once(shape.patch, bytes, out.channels, extent.batch * out.pixels());
+    rows = rows_at_once(shape.patch, bytes, out.channels, extent.batch * out.pixels(), extent.threads);
+    const size_t at_once = static_cast<size_t>(extent.threads) * static_cast<size_t>(rows);
     weights = s.take<int8_t>(extent.layer.parameters[kRealWeight] == kAbsent ? 0 : channels * static_cast<size_t>(shape.patch));
-    patches = s.take<uint8_t>(static_cast<size_t>(rows) * static_cast<size_t>(int_gemm_stride(shape.patch)) * bytes);
-    group = s.take<int64_t>(shape.groups == 1 ? 0 : static_cast<size_t>(rows) * static_cast<size_t>(shape.outputs));
-    sums = s.take<int64_t>(static_cast<size_t>(rows) * channels);
+    patches = s.take<uint8_t>(at_once * static_cast<size_t>(int_gemm_stride(shape.patch)) * bytes);
+    group = s.take<int64_t>(shape.groups == 1 ? 0 : at_once * static_cast<size_t>(shape.outputs));
+    sums = s.take<int64_t>(at_once * channels);
     offset = s.take<int64_t>(channels);
   }
 };
 
 // What each output's sum takes besides the products: the bias, less what the zero point adds to every sum of a channel.
 void fill_offsets(const Context& context, const int8_t* weights, int32_t length, int64_t* offset) {
-  for (int32_t c = 0; c < context.output().channels; ++c) {
-    int64_t sum = 0;
-    for (int32_t k = 0; k < length; ++k) sum += weights[static_cast<int64_t>(c) * length + k];
-    offset[c] = real_bias(context, c) - sum * context.input().zero_point;
-  }
+  parallel_for(context.threads, context.output().channels, kElementGrain / length, [&](int64_t first, int64_t last, int) {
+    for (int64_t c = first; c < last; ++c) {
+      int64_t sum = 0;
+      for (int32_t k = 0; k < length; ++k) sum += weights[c * length + k];
+      offset[c] = real_bias(context, static_cast<int32_t>(c)) - sum * context.input().zero_point;
+    }
+  });
 }
 
 // Rows of patches of one group at the places from `first` on.
@@ -57,10 +61,10 @@ void gather_patches(const Context& context, const ConvolutionShape& shape, int32
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   const X* x = context.input_values<X>() + g * shape.inputs;
-  for (int32_t r = 0; r < rows; ++r) {
-    const int32_t place = (first + r) % out.pixels();
-    const X* image = x + static_cast<size_t>((first + r) / out.pixels()) * static_cast<size_t>(in.elements());
-    for_each_tap(shape.window, in, place / out.width, place % out.width, [&](int32_t tap, int32_t pixel) {
+  Place place(first, out);
+  for (int32_t r = 0; r < rows; ++r, place.advance(out)) {
+    const X* image = x + static_cast<size_t>(place.image) * static_cast<size_t>(in.elements());
+    for_each_tap(shape.window, in, place.row, place.column, [&](int32_t tap, int32_t pixel) {
       Patch* to = patches + r * stride + tap * shape.inputs;
       if (pixel == kAbsent) {
         for (int32_t c = 0; c < shape.inputs; ++c) to[c] = static_cast<Patch>(in.zero_point);
@@ -117,24 +121,30 @@ void convolution_forward(const Context& context) {
   with_activation_type(in.bits, [&](auto type) {
     using X = decltype(type);
     using Patch = std::conditional_t<sizeof(X) == sizeof(int32_t), int32_t, int16_t>;
-    Patch* room_for_patches = reinterpret_cast<Patch*>(room.patches);
-    for (int32_t i = 0; i < room.rows * stride; ++i) room_for_patches[i] = 0;  // once: what lies behind a patch stays 0
-    for (int32_t first = 0; first < places; first += room.rows) {
-      const int32_t rows = places - first < room.rows ? places - first : room.rows;
-      for (int32_t g = 0; g < shape.groups; ++g) {
-        const Patch* patches = room_for_patches;
-        if (in_place) {
-          patches = context.input_values<Patch>() + static_cast<size_t>(first) * static_cast<size_t>(in.channels);
-        } else {
-          gather_patches<X>(context, shape, g, first, rows, stride, room_for_patches);
+    const int64_t block_values = int64_t{room.rows} * stride;
+    const int32_t blocks = (places + room.rows - 1) / room.rows;
+    // Once: what lies behind a patch stays 0.
+    for (int64_t i = 0; i < block_values * context.threads; ++i) reinterpret_cast<Patch*>(room.patches)[i] = 0;
+    parallel_for(context.threads, blocks, 1, [&](int64_t from, int64_t to, int thread) {
+      Patch* gathered = reinterpret_cast<Patch*>(room.patches) + thread * block_values;
+      int64_t* group = room.group + int64_t{thread} * room.rows * shape.outputs;
+      int64_t* all = room.sums + int64_t{thread} * room.rows * out.channels;
+      for (int32_t first = static_cast<int32_t>(from) * room.rows; first < to * room.rows && first < places; first += room.rows) {
+        const int32_t rows = places - first < room.rows ? places - first : room.rows;
+        for (int32_t g = 0; g < shape.groups; ++g) {
+          const Patch* patches = gathered;
+          if (in_place) {
+            patches = context.input_values<Patch>() + static_cast<size_t>(first) * static_cast<size_t>(in.channels);
+          } else {
+            gather_patches<X>(context, shape, g, first, rows, stride, gathered);
+          }
+          const int8_t* by = weights + static_cast<int64_t>(g) * shape.outputs * shape.patch;
+          int_gemm(patches, rows, stride, shape.patch, by, shape.outputs, shape.groups == 1 ? all : group);
+          if (shape.groups > 1) spread(group, rows, shape.outputs, all + g * shape.outputs, out.channels);
         }
-        const int8_t* by = weights + static_cast<int64_t>(g) * shape.outputs * shape.patch;
-        int64_t* sums = shape.groups == 1 ? room.sums : room.group;
-        int_gemm(patches, rows, stride, shape.patch, by, shape.outputs, sums);
-        if (shape.groups > 1) spread(sums, rows, shape.outputs, room.sums + g * shape.outputs, out.channels);
+        real_requantize(context, all, room.offset, first, rows);
       }
-      real_requantize(context, room.sums, room.offset, first, rows);
-    }
+    });
   });
 }
 

@@ -39,12 +39,13 @@ constexpr int32_t kLeastRows = 16;        // of a block: unpacked weights serve 
 constexpr int32_t kMostRows = 64;
 constexpr int32_t kBlockBytes = 1 << 15;  // of patches and sums, where that allows more than the least
 
-// Rows of a block of `all` whose patches have `terms` values of `bytes` and whose sums are `columns`.
-inline int32_t rows_at_once(int32_t terms, size_t bytes, int32_t columns, int32_t all) {
+// Rows of a block of `all` whose patches have `terms` values of `bytes` and whose sums are `columns`; a block for each thread, if it can be.
+inline int32_t rows_at_once(int32_t terms, size_t bytes, int32_t columns, int32_t all, int threads) {
   const int64_t row = int_gemm_stride(terms) * static_cast<int64_t>(bytes) + columns * int64_t{sizeof(int64_t)};
   int32_t rows = kBlockBytes / row < kLeastRows ? kLeastRows : static_cast<int32_t>(kBlockBytes / row);
   rows = rows > kMostRows ? kMostRows : rows;
-  return rows > all ? all : rows;
+  const int32_t share = (all + threads - 1) / threads;
+  return rows > share ? share : rows;
 }
 
 // The product of 32-bit activations or gradients; the other widths have kernels. 2^24 terms of 32 + 7 bits.

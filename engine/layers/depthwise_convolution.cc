@@ -1,6 +1,7 @@
 // Depthwise convolution: one small filter a channel, 8-bit weights [kernel height][kernel width][C] forward, q_b-bit gradients backward.
 // Places outside the image add nothing: the kernels skip them. Bounds: kernels/depthwise/depthwise.h.
 #include "../memory.h"
+#include "../parallel.h"
 #include "depthwise_shape.h"
 #include "layers.h"
 #include "real_weights.h"
@@ -21,23 +22,24 @@ int32_t weight_count(const Program& program, const LayerRecord& layer) {
 
 struct Scratch {
   int8_t* weights;
-  int64_t* row;           // forward: sums of one output row
+  int64_t* row;           // forward: threads x sums of one output row
   int64_t* offset;        // forward: biases
   int64_t* input_sums;    // backward
-  int64_t* weight_sums;
+  int64_t* weight_sums;   // threads x weights
 
   Scratch(Region& s, const Extent& extent) {
     const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
     const TensorRecord& out = extent.program.tensor(extent.layer.output);
     const size_t count = static_cast<size_t>(weight_count(extent.program, extent.layer));
     const size_t channels = static_cast<size_t>(out.channels);
+    const size_t threads = static_cast<size_t>(extent.threads);
     const bool learns = extent.layer.parameters[kRealWeight] != kAbsent;
     weights = s.take<int8_t>(learns ? count : 0);
     Region backward = s;
-    row = s.take<int64_t>(static_cast<size_t>(out.width) * channels);
+    row = s.take<int64_t>(threads * static_cast<size_t>(out.width) * channels);
     offset = s.take<int64_t>(channels);
     input_sums = backward.take<int64_t>(learns ? static_cast<size_t>(extent.batch) * static_cast<size_t>(in.elements()) : 0);
-    weight_sums = backward.take<int64_t>(learns ? count : 0);
+    weight_sums = backward.take<int64_t>(learns ? threads * count : 0);
     s.used = s.used > backward.used ? s.used : backward.used;
   }
 };
@@ -45,6 +47,10 @@ struct Scratch {
 Scratch scratch_of(const Context& context) {
   Region region{static_cast<uint8_t*>(context.scratch)};
   return Scratch(region, extent_of(context));
+}
+
+const uint8_t* image_of(const Context& context, int64_t index) {
+  return context.input_values<uint8_t>() + index * static_cast<int64_t>(activation_bytes(context.input(), 1));
 }
 
 }  // namespace
@@ -70,14 +76,15 @@ void depthwise_convolution_forward(const Context& context) {
   const Scratch room = scratch_of(context);
   const int8_t* weights = real_forward_weights(context, room.weights, weight_count(context.program, context.layer));
   for (int32_t c = 0; c < out.channels; ++c) room.offset[c] = real_bias(context, c);
-  DepthwiseRow call{depthwise_shape(window_of(context.layer), in, out), nullptr, in.bits, in.zero_point, weights, 0, room.row};
-  for (int32_t b = 0; b < context.batch; ++b) {
-    call.x = context.input_values<uint8_t>() + static_cast<size_t>(b) * activation_bytes(in, 1);
-    for (call.row = 0; call.row < out.height; ++call.row) {
-      depthwise_row(call);
-      real_requantize(context, room.row, room.offset, (b * out.height + call.row) * out.width, out.width);
+  const DepthwiseShape shape = depthwise_shape(window_of(context.layer), in, out);
+  const int32_t values = out.width * out.channels;
+  parallel_for(context.threads, context.batch * out.height, kElementGrain / values, [&](int64_t first, int64_t last, int thread) {
+    int64_t* sums = room.row + int64_t{thread} * values;
+    for (int32_t row = static_cast<int32_t>(first); row < last; ++row) {
+      depthwise_row({shape, image_of(context, row / out.height), in.bits, in.zero_point, weights, row % out.height, sums});
+      real_requantize(context, sums, room.offset, row * out.width, out.width);
     }
-  }
+  });
 }
 
 void depthwise_convolution_backward(const Context& context) {
@@ -87,28 +94,30 @@ void depthwise_convolution_backward(const Context& context) {
   const int q_b = context.widths.non_binary;
   const DepthwiseShape shape = depthwise_shape(window_of(context.layer), in, out);
   const int32_t count = weight_count(context.program, context.layer);
-  const size_t elements = static_cast<size_t>(in.elements());
-  const size_t gradient_bytes = static_cast<size_t>(out.elements()) * static_cast<size_t>(q_b / 8);
-  const uint8_t* g = static_cast<const uint8_t*>(gradient.values);
+  const auto gradient_of = [&](int64_t b) { return element_at(gradient.values, b * out.elements(), q_b); };
   const Scratch room = scratch_of(context);
   Parameter& weight = *context.parameter(kRealWeight);
 
   if (context.needs_input_gradient()) {
     const int8_t* weights = real_forward_weights(context, room.weights, count);
-    for (size_t b = 0; b < static_cast<size_t>(context.batch); ++b) {
-      depthwise_input_gradient({shape, g + b * gradient_bytes, q_b, weights, room.input_sums + b * elements});
-    }
+    parallel_for(context.threads, context.batch, kElementGrain / in.elements(), [&](int64_t first, int64_t last, int) {
+      for (int64_t b = first; b < last; ++b) {
+        depthwise_input_gradient({shape, gradient_of(b), q_b, weights, room.input_sums + b * in.elements()});
+      }
+    });
     write_input_gradient(context, 0, room.input_sums, gradient.exponent + weight.range_exponent - 7);
   }
   if (!weight.trainable) return;
-  for (int32_t i = 0; i < count; ++i) room.weight_sums[i] = 0;
-  for (size_t b = 0; b < static_cast<size_t>(context.batch); ++b) {
-    depthwise_weight_gradient({shape, context.input_values<uint8_t>() + b * activation_bytes(in, 1), in.bits, in.zero_point,
-                               g + b * gradient_bytes, q_b, room.weight_sums});
-  }
-  const Scale step = real_step(context, weight);
-  const int32_t exponent = gradient.exponent + product_shift(in.bits);
-  for (int32_t i = 0; i < count; ++i) update_parameter(weight, i, room.weight_sums[i], step, exponent);
+  const int64_t all = int64_t{context.threads} * count;
+  for (int64_t i = 0; i < all; ++i) room.weight_sums[i] = 0;
+  parallel_for(context.threads, context.batch, kElementGrain / out.elements(), [&](int64_t first, int64_t last, int thread) {
+    int64_t* sums = room.weight_sums + int64_t{thread} * count;
+    for (int64_t b = first; b < last; ++b) {
+      depthwise_weight_gradient({shape, image_of(context, b), in.bits, in.zero_point, gradient_of(b), q_b, sums});
+    }
+  });
+  for (int64_t i = count; i < all; ++i) room.weight_sums[i % count] += room.weight_sums[i];
+  update_weights(weight, 0, count, room.weight_sums, real_step(context, weight), gradient.exponent + product_shift(in.bits));
 }
 
 }  // namespace everbit

@@ -1,5 +1,6 @@
 // A map to one place, [H, W, C] -> [1, 1, C * H * W], channel by channel as PyTorch flattens, so that layers behind it keep its order.
 #include "../bits.h"
+#include "../parallel.h"
 #include "layers.h"
 
 namespace everbit {
@@ -40,36 +41,35 @@ size_t flatten_scratch(const Extent& extent) {
 
 void flatten_forward(const Context& context) {
   const TensorRecord& in = context.input();
-  const size_t from = activation_bytes(in, 1);
-  const size_t to = activation_bytes(context.output(), 1);
-  for (size_t b = 0; b < static_cast<size_t>(context.batch); ++b) {
-    const uint8_t* x = context.input_values<uint8_t>() + b * from;
-    uint8_t* y = context.output_values<uint8_t>() + b * to;
-    if (in.bits == 1) {
-      flatten_bits(in, reinterpret_cast<const uint64_t*>(x), reinterpret_cast<uint64_t*>(y));
-      continue;
-    }
-    with_activation_type(in.bits, [&](auto type) {
-      using T = decltype(type);
-      for_each_value(in, [&](int32_t flat, int32_t p, int32_t c) {
-        reinterpret_cast<T*>(y)[flat] = reinterpret_cast<const T*>(x)[p * in.channels + c];
+  parallel_for(context.threads, context.batch, kElementGrain / in.elements(), [&](int64_t first, int64_t last, int) {
+    for (int64_t b = first; b < last; ++b) {
+      if (in.bits == 1) {
+        flatten_bits(in, context.input_values<uint64_t>() + b * in.pixels() * words_for(in.channels),
+                     context.output_values<uint64_t>() + b * words_for(in.elements()));
+        continue;
+      }
+      with_activation_type(in.bits, [&](auto type) {
+        const auto* x = context.input_values<decltype(type)>() + b * in.elements();
+        auto* y = context.output_values<decltype(type)>() + b * in.elements();
+        for_each_value(in, [&](int32_t flat, int32_t p, int32_t c) { y[flat] = x[p * in.channels + c]; });
       });
-    });
-  }
+    }
+  });
 }
 
 void flatten_backward(const Context& context) {
   if (!context.needs_input_gradient()) return;
   const TensorRecord& in = context.input();
   const Gradient& gradient = context.output_gradient();
-  const size_t elements = static_cast<size_t>(in.elements());
   with_gradient_type(context.widths.non_binary, [&](auto element, auto accumulator) {
     auto* sums = static_cast<decltype(accumulator)*>(context.scratch);
-    for (size_t b = 0; b < static_cast<size_t>(context.batch); ++b) {
-      const auto* g = static_cast<const decltype(element)*>(gradient.values) + b * elements;
-      auto* image = sums + b * elements;
-      for_each_value(in, [&](int32_t flat, int32_t p, int32_t c) { image[p * in.channels + c] = g[flat]; });
-    }
+    parallel_for(context.threads, context.batch, kElementGrain / in.elements(), [&](int64_t first, int64_t last, int) {
+      for (int64_t b = first; b < last; ++b) {
+        const auto* g = static_cast<const decltype(element)*>(gradient.values) + b * in.elements();
+        auto* image = sums + b * in.elements();
+        for_each_value(in, [&](int32_t flat, int32_t p, int32_t c) { image[p * in.channels + c] = g[flat]; });
+      }
+    });
     write_input_gradient(context, 0, sums, gradient.exponent);
   });
 }

@@ -1,4 +1,5 @@
 // The image: bytes to signed integers around the data set's mean, out = 2 u - offset, exact.
+#include "../parallel.h"
 #include "layers.h"
 
 namespace everbit {
@@ -13,11 +14,13 @@ const char* input_check(const Program& program, const LayerRecord& layer) {
 void input_forward(const Context& context) {
   const TensorRecord& out = context.output();
   const int16_t* offset = context.program.array<int16_t>(context.layer, 0);
-  const uint8_t* u = context.images;
-  int16_t* y = context.output_values<int16_t>();
-  for (int32_t p = 0; p < context.batch * out.pixels(); ++p) {
-    for (int32_t c = 0; c < out.channels; ++c) *y++ = static_cast<int16_t>(saturate(2 * *u++ - offset[c], 16));
-  }
+  parallel_for(context.threads, context.batch * out.pixels(), kElementGrain / out.channels, [&](int64_t first, int64_t last, int) {
+    const uint8_t* u = context.images + first * out.channels;
+    int16_t* y = context.output_values<int16_t>() + first * out.channels;
+    for (int64_t p = first; p < last; ++p) {
+      for (int32_t c = 0; c < out.channels; ++c) *y++ = static_cast<int16_t>(saturate(2 * *u++ - offset[c], 16));
+    }
+  });
 }
 
 }  // namespace everbit

@@ -3,6 +3,7 @@
 #include "../bits.h"
 #include "../kernels/gradient/gradient.h"
 #include "../memory.h"
+#include "../parallel.h"
 #include "layers.h"
 
 namespace everbit {
@@ -61,7 +62,9 @@ void quantize_into(Gradient& gradient, const Sum* sums, size_t count, int32_t ex
     narrow_loop({sums, count, shift, q_b, gradient.values}, threads);
   } else {
     T* values = static_cast<T*>(gradient.values);
-    for (size_t i = 0; i < count; ++i) values[i] = static_cast<T>(saturate_symmetric(rounding_shift(sums[i], shift), q_b));
+    parallel_for(threads, static_cast<int64_t>(count), kElementGrain, [&](int64_t first, int64_t last, int) {
+      for (int64_t i = first; i < last; ++i) values[i] = static_cast<T>(saturate_symmetric(rounding_shift(sums[i], shift), q_b));
+    });
   }
   gradient.exponent = exponent + shift;
   gradient.present = true;
@@ -73,10 +76,17 @@ int quantizing_shift(const Sum* sums, size_t count, int q_b, int threads) {
   if constexpr (kShort<Sum>) {
     all = magnitude_loop(sums, count, threads);
   } else {
-    for (size_t i = 0; i < count; ++i) {
-      const int64_t v = sums[i];
-      all |= v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
-    }
+    uint32_t high = 0, low = 0;
+    parallel_for(threads, static_cast<int64_t>(count), kElementGrain, [&](int64_t first, int64_t last, int) {
+      uint64_t part = 0;
+      for (int64_t i = first; i < last; ++i) {
+        const int64_t v = sums[i];
+        part |= v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
+      }
+      join_or(high, static_cast<uint32_t>(part >> 32));
+      join_or(low, static_cast<uint32_t>(part));
+    });
+    all = uint64_t{high} << 32 | low;
   }
   const int length = all == 0 ? 0 : 64 - __builtin_clzll(all);
   return length > q_b - 1 ? length - (q_b - 1) : 0;
@@ -99,10 +109,12 @@ void write_gradient(Gradient& gradient, Sum* sums, size_t count, int32_t exponen
         merge_loop({sums, gradient.values, count, q_b, shift, at_most_31(common - mine), at_most_31(common - gradient.exponent)}, threads);
       } else {
         const T* before = static_cast<const T*>(gradient.values);
-        for (size_t i = 0; i < count; ++i) {
-          const int64_t quantized = saturate_symmetric(rounding_shift(sums[i], shift), q_b);
-          sums[i] = static_cast<Sum>(rounding_shift(before[i], common - gradient.exponent) + rounding_shift(quantized, common - mine));
-        }
+        parallel_for(threads, static_cast<int64_t>(count), kElementGrain, [&](int64_t first, int64_t last, int) {
+          for (int64_t i = first; i < last; ++i) {
+            const int64_t quantized = saturate_symmetric(rounding_shift(sums[i], shift), q_b);
+            sums[i] = static_cast<Sum>(rounding_shift(before[i], common - gradient.exponent) + rounding_shift(quantized, common - mine));
+          }
+        });
       }
       exponent = common;
       shift = quantizing_shift(sums, count, q_b, threads);

@@ -1,4 +1,5 @@
 // Max and global max pools. A gradient goes to the place that won; at most one gradient a tap meets there, 255^2 of them, below 2^31.
+#include "../parallel.h"
 #include "layers.h"
 #include "same_numbers.h"
 #include "window.h"
@@ -17,28 +18,47 @@ Window window_of(const LayerRecord& layer) {
 
 Window whole_map(const TensorRecord& in) { return {in.height, in.width, 1, 0, 0}; }
 
+// The largest value of every channel at one output place, the first in row-major order; `winner`: its tap, unless nullptr. Windows hold
+// at least one place of the image.
+template <typename T>
+void max_of(const Window& window, const TensorRecord& in, const T* image, int32_t row, int32_t column, T* __restrict y,
+            uint16_t* __restrict winner) {
+  const int32_t channels = in.channels;
+  bool some = false;
+  for_each_tap(window, in, row, column, [&](int32_t tap, int32_t pixel) {
+    if (pixel == kAbsent) return;
+    const T* __restrict x = image + static_cast<int64_t>(pixel) * channels;
+    const uint16_t mine = static_cast<uint16_t>(tap);
+    if (!some) {
+      for (int32_t c = 0; c < channels; ++c) y[c] = x[c];
+      for (int32_t c = 0; winner != nullptr && c < channels; ++c) winner[c] = mine;
+    } else if (winner == nullptr) {
+      for (int32_t c = 0; c < channels; ++c) y[c] = x[c] > y[c] ? x[c] : y[c];
+    } else {
+      for (int32_t c = 0; c < channels; ++c) {
+        winner[c] = x[c] > y[c] ? mine : winner[c];
+        y[c] = x[c] > y[c] ? x[c] : y[c];
+      }
+    }
+    some = true;
+  });
+}
+
 void forward(const Context& context, const Window& window) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   uint16_t* winner = context.training ? static_cast<uint16_t*>(context.saved) : nullptr;
+  const int64_t grain = kElementGrain / (int64_t{window.taps()} * out.channels);
   with_activation_type(out.bits, [&](auto type) {
-    const auto* x = context.input_values<decltype(type)>();
-    auto* y = context.output_values<decltype(type)>();
-    for (int32_t p = 0; p < context.batch * out.pixels(); ++p) {
-      const auto* image = x + static_cast<size_t>(p / out.pixels()) * static_cast<size_t>(in.elements());
-      const int32_t place = p % out.pixels();
-      for (int32_t c = 0; c < out.channels; ++c) {
-        int64_t best = INT64_MIN;
-        int32_t best_tap = 0;
-        for_each_tap(window, in, place / out.width, place % out.width, [&](int32_t tap, int32_t pixel) {
-          if (pixel == kAbsent || image[pixel * in.channels + c] <= best) return;
-          best = image[pixel * in.channels + c];
-          best_tap = tap;
-        });
-        *y++ = static_cast<decltype(type)>(best);
-        if (winner != nullptr) *winner++ = static_cast<uint16_t>(best_tap);
+    using T = decltype(type);
+    parallel_for(context.threads, context.batch * out.pixels(), grain, [&](int64_t first, int64_t last, int) {
+      Place place(static_cast<int32_t>(first), out);
+      for (int64_t p = first; p < last; ++p, place.advance(out)) {
+        const T* image = context.input_values<T>() + static_cast<int64_t>(place.image) * in.elements();
+        max_of(window, in, image, place.row, place.column, context.output_values<T>() + p * out.channels,
+               winner == nullptr ? nullptr : winner + p * out.channels);
       }
-    }
+    });
   });
 }
 
@@ -47,23 +67,27 @@ void backward(const Context& context, const Window& window) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   const Gradient& gradient = context.output_gradient();
-  const uint16_t* winner = static_cast<const uint16_t*>(context.saved);
-  const size_t elements = static_cast<size_t>(context.batch) * static_cast<size_t>(in.elements());
+  const uint16_t* winners = static_cast<const uint16_t*>(context.saved);
+  const int32_t row_step = in.width - window.kernel_width;
   with_gradient_type(context.widths.non_binary, [&](auto element, auto accumulator) {
     using Sum = decltype(accumulator);
-    const auto* g = static_cast<const decltype(element)*>(gradient.values);
     Sum* sums = static_cast<Sum*>(context.scratch);
-    for (size_t i = 0; i < elements; ++i) sums[i] = 0;
-    for (int32_t p = 0; p < context.batch * out.pixels(); ++p) {
-      Sum* image = sums + static_cast<size_t>(p / out.pixels()) * static_cast<size_t>(in.elements());
-      const int32_t row = p % out.pixels() / out.width * window.stride - window.top;
-      const int32_t column = p % out.pixels() % out.width * window.stride - window.left;
-      for (int32_t c = 0; c < out.channels; ++c) {
-        const int32_t tap = winner[p * out.channels + c];
-        const int32_t pixel = (row + tap / window.kernel_width) * in.width + column + tap % window.kernel_width;
-        image[pixel * in.channels + c] += g[p * out.channels + c];
+    parallel_for(context.threads, context.batch, kElementGrain / in.elements(), [&](int64_t from, int64_t to, int) {
+      for (int64_t b = from; b < to; ++b) {
+        Sum* image = sums + b * in.elements();
+        for (int32_t i = 0; i < in.elements(); ++i) image[i] = 0;
+        const auto* g = static_cast<const decltype(element)*>(gradient.values) + b * out.elements();
+        const uint16_t* winner = winners + b * out.elements();
+        for (int32_t row = -window.top, i = 0; i < out.height; ++i, row += window.stride) {
+          for (int32_t column = -window.left, j = 0; j < out.width; ++j, column += window.stride) {
+            for (int32_t c = 0; c < out.channels; ++c, ++g, ++winner) {
+              const int32_t pixel = row * in.width + column + *winner + *winner / window.kernel_width * row_step;
+              image[pixel * in.channels + c] += *g;
+            }
+          }
+        }
       }
-    }
+    });
     write_input_gradient(context, 0, sums, gradient.exponent);
   });
 }

@@ -1,6 +1,7 @@
 #include "real_weights.h"
 
 #include "../kernels/elementwise/elementwise.h"
+#include "../parallel.h"
 
 namespace everbit {
 
@@ -31,7 +32,12 @@ const char* real_weights_check(const Program& program, const LayerRecord& layer,
 const int8_t* real_forward_weights(const Context& context, int8_t* room, int32_t count) {
   const Parameter* weight = context.parameter(kRealWeight);
   if (weight == nullptr) return context.program.array<int8_t>(context.layer, kRealWeight);
-  for (int32_t i = 0; i < count; ++i) room[i] = static_cast<int8_t>(weight->forward8(i));
+  with_activation_type(weight->width, [&](auto type) {
+    const auto* p = static_cast<const decltype(type)*>(weight->values);
+    parallel_for(context.threads, count, kElementGrain, [&](int64_t first, int64_t last, int) {
+      for (int64_t i = first; i < last; ++i) room[i] = static_cast<int8_t>(forward8(p[i], 8 * sizeof p[i]));
+    });
+  });
   return room;
 }
 
@@ -42,7 +48,7 @@ void real_requantize(const Context& context, const int64_t* sums, const int64_t*
   requantize_loop({sums, y, out.bits, pixels, out.channels, offset, context.program.array<int32_t>(context.layer, kRealMantissa),
                    context.program.array<int8_t>(context.layer, kRealExponent), context.parameter(kRealWeight) != nullptr,
                    out.zero_point},
-                  context.threads);
+                  1);
 }
 
 }  // namespace everbit

@@ -20,13 +20,21 @@ const char* real_weights_check(const Program&, const LayerRecord&, int64_t count
 // The weights of the forward pass; `room` takes them where the layer learns.
 const int8_t* real_forward_weights(const Context&, int8_t* room, int32_t count);
 
-// y[p][c] = clamp(Z_out + scale(sums[p][c] + offset[c], multiplier[c])) for `pixels` places from `first` on.
+// y[p][c] = clamp(Z_out + scale(sums[p][c] + offset[c], multiplier[c])) for `pixels` places from `first` on, on the caller's thread.
 void real_requantize(const Context&, const int64_t* sums, const int64_t* offset, int32_t first, int32_t pixels);
 
 // The bias of a channel, 0 where the layer has none.
 inline int32_t real_bias(const Context& context, int32_t c) {
   const int32_t* bias = context.program.array<int32_t>(context.layer, kRealBias);
   return bias != nullptr ? bias[c] : 0;
+}
+
+// Moves `count` weights from `first` on along their gradients' sums.
+template <typename Sum>
+void update_weights(Parameter& weight, int32_t first, int32_t count, const Sum* sums, Scale step, int32_t exponent) {
+  for (int32_t i = 0; i < count; i += 64) {
+    update_parameters(weight, first + i, count - i < 64 ? count - i : 64, sums + i, step, exponent);
+  }
 }
 
 // What a sum of weight gradients is multiplied by.

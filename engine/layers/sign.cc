@@ -60,6 +60,26 @@ const char* sign_check(const Program& program, const LayerRecord& layer) {
   return nullptr;
 }
 
+namespace {
+
+// The least q of 8 or 16 bits whose u is not negative, or the one behind the largest: u never falls as q grows, where the mantissa is not
+// negative (values this short are widened by as many bits as the exponent has, or until one step is a unit of the product).
+int32_t least_positive(const RealInput& real, int32_t bits, int32_t c) {
+  int32_t low = -(1 << (bits - 1));
+  int32_t high = 1 << (bits - 1);
+  while (low < high) {
+    const int32_t middle = low + (high - low) / 2;
+    if (real(middle, c) >= 0) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+}  // namespace
+
 void sign_forward(const Context& context) {
   const TensorRecord& in = context.input();
   uint64_t* words = context.output_values<uint64_t>();
@@ -70,17 +90,24 @@ void sign_forward(const Context& context) {
     return;
   }
   const RealInput real = real_input(context);
+  if (in.bits <= 16 && real.to_real.mantissa >= 0 && pixels > in.bits) {
+    int32_t* threshold = static_cast<int32_t*>(context.scratch);
+    for (int32_t c = 0; c < in.channels; ++c) threshold[c] = least_positive(real, in.bits, c);
+    sign_loop({context.input_values<void>(), in.bits, pixels, in.channels, threshold, words}, context.threads);
+    return;
+  }
   with_activation_type(in.bits, [&](auto from) {
-    const auto* x = context.input_values<decltype(from)>();
-    for (int32_t p = 0; p < pixels; ++p) {
-      for (int32_t w = 0; w < words_for(in.channels); ++w) {
-        uint64_t word = 0;
-        for (int32_t c = w * 64; c < in.channels && c < w * 64 + 64; ++c) {
-          word |= uint64_t{real(x[p * in.channels + c], c) >= 0} << (c & 63);
+    parallel_for(context.threads, pixels, kElementGrain / in.channels, [&](int64_t first, int64_t last, int) {
+      const auto* x = context.input_values<decltype(from)>() + first * in.channels;
+      uint64_t* to = words + first * words_for(in.channels);
+      for (int64_t p = first; p < last; ++p, x += in.channels) {
+        for (int32_t w = 0; w < words_for(in.channels); ++w) {
+          uint64_t word = 0;
+          for (int32_t c = w * 64; c < in.channels && c < w * 64 + 64; ++c) word |= uint64_t{real(x[c], c) >= 0} << (c & 63);
+          *to++ = word;
         }
-        *words++ = word;
       }
-    }
+    });
   });
 }
 
