@@ -240,3 +240,47 @@ def test_gradients_that_meet_at_the_ends_of_their_range(isa: str) -> None:
     assert found is not None
     np.testing.assert_array_equal(found[0], met.values)
     assert found[1] == 1
+
+
+@pytest.mark.parametrize("q_nonbin", [16, 32])
+def test_a_depthwise_convolution_of_the_most_taps(q_nonbin: int, isa: str) -> None:
+    """15 x 15 and 1 x 255 taps of values 65535 steps from their zero point, weights -128 (learnable: -127) and 127."""
+    for height, width in ((15, 15), (1, 255)):
+        builder = ProgramBuilder(np.random.default_rng(0), 16)
+        image = builder.input(height, width, 65)
+        constants = {"A": np.full(65, 2**15 - 1, np.int16), "B": np.zeros(65, np.int32), "s": np.zeros(65, np.uint8)}
+        highest = builder._tensor(replace(builder.tensors[image], zero_point=-(2**15)), 1.0)
+        builder._layer("affine", (image,), highest, arrays=constants)
+        window = {"kernel_height": height, "kernel_width": width, "stride": 1, "padding": 0, "skew": 0}
+        attributes = window | {"input_mantissa": 2**30, "input_exponent": -15}
+        multiplier: dict[str, NDArray[np.generic]] = {
+            "multiplier_mantissa": np.full(65, 2**30, np.int32),
+            "multiplier_exponent": np.full(65, -16, np.int8),
+        }
+        frozen = builder._tensor(replace(builder.tensors[highest], height=1, width=1, zero_point=0), 1.0)
+        weight = np.full((height, width, 65), -128, np.int8)
+        weight[..., ::2] = 127
+        arrays = {"weight": weight, "bias": np.zeros(65, np.int32)} | multiplier
+        builder._layer("depthwise_convolution", (highest,), frozen, attributes, arrays)
+        source = builder.latent(highest, 1)
+        builder.layers[-1].arrays["high"][:] = 2**15 - 1
+        builder.layers[-1].arrays["threshold"][:] = 0
+        learned = builder._tensor(replace(builder.tensors[frozen]), 1.0)
+        values_of = Parameter(np.where(weight > 0, 2**31 - 1, -(2**31) + 1).astype(np.int32).ravel(), 0)
+        one = {name: array[:1] for name, array in multiplier.items()}
+        builder._layer("depthwise_convolution", (source,), learned, attributes, one, {"weight": values_of})
+        program = builder.finish()
+        network = build(program, 2, q_nonbin)
+        network.forward(network.encode(np.full((2, height, width, 65), 255, np.uint8)))
+        sums = 65535 * height * width * np.where(np.arange(65) % 2 == 0, 127, -128).astype(np.int64)
+        expected = np.clip(scale(sums, Scale(2**30, -16)), -(2**15), 2**15 - 1)
+        np.testing.assert_array_equal(values(network, program, frozen, 1).ravel(), expected)
+        sums = 65535 * height * width * np.where(np.arange(65) % 2 == 0, 127, -127).astype(np.int64)
+        expected = np.clip(scale(sums, Scale(2**30, -16)), -(2**15), 2**15 - 1)
+        np.testing.assert_array_equal(values(network, program, learned, 2), np.broadcast_to(expected, (2, 1, 1, 65)))
+        before, top = network.parameter(0), 2 ** (q_nonbin - 1) - 1
+        assert before is not None
+        network.backward(np.full(2 * 65, -top, np.int64), 1 - q_nonbin)
+        step = multiply(multiply(RATE, reciprocal(2)), Scale(2**30, -15))
+        moved = scale(np.full(before.shape, -top * 65535 * 2), step)
+        np.testing.assert_array_equal(network.parameter(0), sats(before - moved, q_nonbin))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from torch import fx, nn
 
@@ -19,7 +21,7 @@ from everbit.compile.program import Tensor
 from everbit.compile.rules.windows import Lengths, binary_border, kernel_attributes, window
 from everbit.compile.trace import module_path
 from everbit.nn.binary import BinaryConv2d, BinaryLinear
-from everbit.quantize.scale import Floats, scale_of
+from everbit.quantize.scale import WIDE, Floats, affine_of, scale_of
 
 DEPTHWISE_TAPS = 255  # most of a depthwise filter; a larger one is a convolution in groups
 
@@ -53,6 +55,17 @@ def frozen(low: Lowering, node: fx.Node, output: fx.Node, target: Tensor, weight
     """The layer of `node`, whose value is that of `output`: of itself, or of the batch norm that it takes in."""
     index, source = low.read(node)
     weight, bias = weights.weight, weights.bias
+    if source.bits == 32 and bias.any():
+        # In steps as fine as these a bias does not fit its 32 bits: it is added behind.
+        reach = target.scale * 2.0 ** (target.bits - 1) + float(np.abs(bias).max())
+        middle = replace(target, bits=32, zero_point=0, scale=reach / (2**31 - 1))
+        frozen(low, node, output, middle, replace(weights, bias=np.zeros_like(bias)))
+        A, B, s = affine_of(np.full(len(bias), middle.scale / target.scale), bias / target.scale, WIDE)
+        name, source_index = module_path(output), low.tensor[output]
+        low.tensor[output] = low.builder.add(
+            "affine", name, (source_index,), target, arrays={"A": A, "B": B, "s": s}
+        )
+        return
     # A channel whose weights nearly vanish keeps a step that leaves room for its bias in 32 bits.
     step = np.maximum(np.abs(weight).max(axis=(1, 2, 3)) / 127, np.abs(bias) / (source.scale * 2.0**30))
     step = np.maximum(step, 1e-30)
