@@ -153,7 +153,7 @@ class ProgramBuilder:
         mantissas, exponents = zip(*map(scale_constant, jitter.tolist()), strict=True)
         arrays: dict[str, NDArray[np.generic]] = {
             "weight": self.rng.integers(-127, 128, shape).astype(np.int8),
-            "bias": np.round(self.rng.normal(0, deviation / 2, channels)).astype(np.int32),
+            "bias": np.clip(np.round(self.rng.normal(0, deviation / 2, channels)), -(2**31), 2**31 - 1).astype(np.int32),
             "multiplier_mantissa": np.array(mantissas, np.int32),
             "multiplier_exponent": np.array(exponents, np.int8),
         }
