@@ -151,9 +151,11 @@ class ProgramBuilder:
         deviation = 73 * sqrt(prod(shape) / channels) * self.deviations[source] / tensor.scale
         jitter = self.rng.uniform(0.5, 1.5, channels) / (deviation * self.tensors[output].scale)
         mantissas, exponents = zip(*map(scale_constant, jitter.tolist()), strict=True)
+        weight = self.rng.integers(-127, 128, shape).astype(np.int8)
+        bias = np.round(self.rng.normal(0, deviation / 2, channels))
         arrays: dict[str, NDArray[np.generic]] = {
-            "weight": self.rng.integers(-127, 128, shape).astype(np.int8),
-            "bias": np.clip(np.round(self.rng.normal(0, deviation / 2, channels)), -(2**31), 2**31 - 1).astype(np.int32),
+            "weight": weight,
+            "bias": np.clip(bias, -(2**31), 2**31 - 1).astype(np.int32),
             "multiplier_mantissa": np.array(mantissas, np.int32),
             "multiplier_exponent": np.array(exponents, np.int8),
         }
