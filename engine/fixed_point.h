@@ -126,6 +126,19 @@ static inline int32_t scale32(int32_t v, int32_t mantissa, int32_t shift) {
   return (static_cast<int32_t>(rounded) ^ negative) - negative;
 }
 
+// scale() of a value of at most 17 bits where the exponent is from -31 to 14, which are ordinary(): the same result without a branch.
+static inline bool ordinary(Scale by) { return by.exponent >= -31 && by.exponent <= 14; }
+
+static inline int32_t scale17(int32_t v, Scale by) {
+  const int32_t up = by.exponent > 0 ? by.exponent : 0;
+  return scale32(v * (int32_t{1} << up), by.mantissa, up - by.exponent);
+}
+
+static inline int32_t saturating_sum(int32_t a, int32_t b) {
+  const int64_t sum = int64_t{a} + b;
+  return static_cast<int32_t>(sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum);
+}
+
 // How `drop` bits leave a magnitude below 2^62 at random: away from zero with the probability of what is dropped (to 32 bits of it).
 struct RandomDrop {
   int first;   // bits cut off before, where there are more than 62

@@ -32,11 +32,11 @@ void clamp_forward(const Context& context) {
   const int64_t count = int64_t{context.batch} * out.elements();
   with_activation_type(out.bits, [&](auto type) {
     using T = decltype(type);
-    const T* x = context.input_values<T>();
-    T* y = context.output_values<T>();
-    const T low = static_cast<T>(saturate(context.layer.attributes[kLow], out.bits));
-    const T high = static_cast<T>(saturate(context.layer.attributes[kHigh], out.bits));
     parallel_for(context.threads, count, kElementGrain, [&](int64_t first, int64_t last, int) {
+      const T low = static_cast<T>(saturate(context.layer.attributes[kLow], out.bits));
+      const T high = static_cast<T>(saturate(context.layer.attributes[kHigh], out.bits));
+      const T* __restrict x = context.input_values<T>();
+      T* __restrict y = context.output_values<T>();
       for (int64_t i = first; i < last; ++i) {
         const T above = x[i] < low ? low : x[i];
         y[i] = above > high ? high : above;

@@ -43,12 +43,14 @@ void concat_forward(const Context& context) {
     with_activation_type(in.bits, [&](auto from) {
       with_activation_type(out.bits, [&](auto to) {
         parallel_for(context.threads, context.batch * out.pixels(), kElementGrain / in.channels, [&](int64_t start, int64_t end, int) {
-          const auto* x = context.input_values<decltype(from)>(k) + start * in.channels;
-          auto* y = context.output_values<decltype(to)>() + start * out.channels + first;
-          for (int64_t p = start; p < end; ++p, x += in.channels, y += out.channels) {
-            for (int32_t c = 0; c < in.channels; ++c) {
-              const int64_t moved = rounding_shift((int64_t{x[c]} - in.zero_point) * a[0], a[1]);
-              y[c] = static_cast<decltype(to)>(saturate(out.zero_point + moved, out.bits));
+          const auto* __restrict x = context.input_values<decltype(from)>(k) + start * in.channels;
+          auto* __restrict y = context.output_values<decltype(to)>() + start * out.channels + first;
+          const int64_t factor = a[0];
+          const int32_t shift = a[1], channels = in.channels, zero_point = in.zero_point, out_zero_point = out.zero_point;
+          for (int64_t p = start; p < end; ++p, x += channels, y += out.channels) {
+            for (int32_t c = 0; c < channels; ++c) {
+              const int64_t moved = rounding_shift((int64_t{x[c]} - zero_point) * factor, shift);
+              y[c] = static_cast<decltype(to)>(saturate(out_zero_point + moved, 8 * sizeof(to)));
             }
           }
         });

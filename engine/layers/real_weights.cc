@@ -33,9 +33,10 @@ const int8_t* real_forward_weights(const Context& context, int8_t* room, int32_t
   const Parameter* weight = context.parameter(kRealWeight);
   if (weight == nullptr) return context.program.array<int8_t>(context.layer, kRealWeight);
   with_activation_type(weight->width, [&](auto type) {
-    const auto* p = static_cast<const decltype(type)*>(weight->values);
     parallel_for(context.threads, count, kElementGrain, [&](int64_t first, int64_t last, int) {
-      for (int64_t i = first; i < last; ++i) room[i] = static_cast<int8_t>(forward8(p[i], 8 * sizeof p[i]));
+      const auto* __restrict from = static_cast<const decltype(type)*>(weight->values);
+      int8_t* __restrict to = room;
+      for (int64_t i = first; i < last; ++i) to[i] = static_cast<int8_t>(forward8(from[i], 8 * sizeof(type)));
     });
   });
   return room;

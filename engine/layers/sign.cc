@@ -126,7 +126,7 @@ struct BackwardScratch {
 
 // Whether the estimator's loop takes this call; if so, `bias` is filled.
 bool has_loop(const RealInput& real, const TensorRecord& in, int q_b, int32_t* bias) {
-  if (in.bits == 32 || q_b == 32 || real.to_real.exponent < -31 || real.to_real.exponent > 14) return false;
+  if (in.bits == 32 || q_b == 32 || !ordinary(real.to_real)) return false;
   for (int32_t c = 0; real.bias != nullptr && c < in.channels; ++c) {
     const int64_t value = real.bias_of(c);
     if (value != static_cast<int32_t>(value)) return false;

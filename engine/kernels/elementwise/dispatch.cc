@@ -13,6 +13,7 @@ namespace everbit {
   void sign(const SignCall&);             \
   void requantize(const RequantizeCall&); \
   void norm(const NormCall&);             \
+  void prelu(const PreluCall&);           \
   }
 EVERBIT_DECLARE(scalar)
 EVERBIT_DECLARE(avx2)
@@ -82,6 +83,17 @@ void norm_loop(const NormCall& call, int threads) {
     NormCall part = call;
     part.affine = part_of(call.affine, first, last);
     if (call.xhat != nullptr) part.xhat += first * channels;
+    kTable.active()(part);
+  });
+}
+
+void prelu_loop(const PreluCall& call, int threads) {
+  constexpr KernelTable<void(const PreluCall&)> kTable = EVERBIT_TABLE(prelu);
+  parallel_for(threads, call.pixels, kElementGrain / call.channels, [&](int64_t first, int64_t last, int) {
+    PreluCall part = call;
+    part.x = element_at(call.x, first * call.channels, call.x_bits);
+    part.y = element_at(call.y, first * call.channels, call.y_bits);
+    part.pixels = static_cast<int32_t>(last - first);
     kTable.active()(part);
   });
 }

@@ -68,10 +68,29 @@ struct NormCall {
   Scale output;
 };
 
+// An RPReLU: u = sat(scale(x - x_zero_point, to_real) + pre[c], 32) in units of 2^-16; v = u for u > 0, else sat(rshift(slope[c] * u,
+// slope_shift), 32); y = clamp(y_zero_point + scale(sat(v + post[c], 32), output)). x, y: pixels x channels, x of 8 or 16 bits, y of 8, 16
+// or 32; to_real: ordinary(); exponents of `output` from -31 to 0; |slope| < 2^15, slope_shift 0 to 15.
+struct PreluCall {
+  const void* x;
+  void* y;
+  int32_t x_bits, y_bits;
+  int32_t pixels, channels;
+  Scale to_real;
+  int32_t x_zero_point;
+  const int32_t* pre;
+  const int32_t* slope;
+  int32_t slope_shift;
+  const int32_t* post;
+  Scale output;
+  int32_t y_zero_point;
+};
+
 void affine_loop(const AffineCall&, int threads);
 void add_loop(const AddCall&, int threads);
 void sign_loop(const SignCall&, int threads);
 void requantize_loop(const RequantizeCall&, int threads);
 void norm_loop(const NormCall&, int threads);
+void prelu_loop(const PreluCall&, int threads);
 
 }  // namespace everbit

@@ -128,8 +128,7 @@ void norm_typed(const NormCall& call) {
   const auto normalized = [&](int32_t c, int32_t q) {
     const int32_t xhat16 = clamped<int16_t>(rounded(q * A[c] + B[c], s[c]));
     // gamma * xhat is below 2^30: the sum leaves 32 bits only where beta is large, and then saturates.
-    const int64_t exact = int64_t{gamma[c] * xhat16} + beta[c];
-    return static_cast<int32_t>(exact > INT32_MAX ? INT32_MAX : exact < INT32_MIN ? INT32_MIN : exact);
+    return saturating_sum(gamma[c] * xhat16, beta[c]);
   };
   for (int32_t p = 0; p < pixels; ++p, x += channels, y += channels) {
     if (xhat != nullptr) {
@@ -140,6 +139,29 @@ void norm_typed(const NormCall& call) {
       for (int32_t c = 0; c < channels; ++c) y[c] = placed<Y>(scale32(normalized(c, x[c]), mantissa, shift), zero_point);
     } else {
       for (int32_t c = 0; c < channels; ++c) y[c] = narrowed<Y>(zero_point + int64_t{scale(normalized(c, x[c]), call.output)});
+    }
+  }
+}
+
+template <typename X, typename Y>
+void prelu_typed(const PreluCall& call) {
+  const X* __restrict x = static_cast<const X*>(call.x);
+  Y* __restrict y = static_cast<Y*>(call.y);
+  const int32_t* __restrict pre = call.pre;
+  const int32_t* __restrict slope = call.slope;
+  const int32_t* __restrict post = call.post;
+  const int32_t pixels = call.pixels, channels = call.channels, x_zero_point = call.x_zero_point, y_zero_point = call.y_zero_point;
+  const int32_t slope_shift = call.slope_shift, mantissa = call.output.mantissa, shift = -call.output.exponent;
+  const int64_t half = (int64_t{1} << slope_shift) >> 1;
+  const int64_t down = slope_shift > 0 ? -1 : 0;
+  const Scale to_real = call.to_real;
+  for (int32_t p = 0; p < pixels; ++p, x += channels, y += channels) {
+    for (int32_t c = 0; c < channels; ++c) {
+      const int32_t u = saturating_sum(scale17(x[c] - x_zero_point, to_real), pre[c]);
+      const int64_t product = int64_t{slope[c]} * u;
+      const int64_t bent = (product + half + ((product >> 63) & down)) >> slope_shift;
+      const int32_t v = u > 0 ? u : static_cast<int32_t>(bent > INT32_MAX ? INT32_MAX : bent < INT32_MIN ? INT32_MIN : bent);
+      y[c] = placed<Y>(scale32(saturating_sum(v, post[c]), mantissa, shift), y_zero_point);
     }
   }
 }
@@ -181,6 +203,10 @@ void sign(const SignCall& call) {
 void norm(const NormCall& call) {
   by_bits(call.affine.x_bits,
           [&](auto x) { by_any_bits(call.affine.y_bits, [&](auto y) { norm_typed<decltype(x), decltype(y)>(call); }); });
+}
+
+void prelu(const PreluCall& call) {
+  by_bits(call.x_bits, [&](auto x) { by_any_bits(call.y_bits, [&](auto y) { prelu_typed<decltype(x), decltype(y)>(call); }); });
 }
 
 void requantize(const RequantizeCall& call) {

@@ -13,6 +13,7 @@ namespace everbit {
   void estimator(const EstimatorCall&);           \
   void channel_sum(const ChannelSumCall&);        \
   void norm_gradient(const NormGradientCall&);    \
+  void prelu_gradient(const PreluGradientCall&);  \
   uint64_t update(const UpdateCall&);             \
   }
 EVERBIT_DECLARE(scalar)
@@ -73,6 +74,11 @@ void channel_sum_loop(const ChannelSumCall& call) {
 
 void norm_gradient_loop(const NormGradientCall& call) {
   constexpr KernelTable<void(const NormGradientCall&)> kTable = EVERBIT_TABLE(norm_gradient);
+  kTable.active()(call);
+}
+
+void prelu_gradient_loop(const PreluGradientCall& call) {
+  constexpr KernelTable<void(const PreluGradientCall&)> kTable = EVERBIT_TABLE(prelu_gradient);
   kTable.active()(call);
 }
 

@@ -76,6 +76,26 @@ struct NormGradientCall {
 };
 void norm_gradient_loop(const NormGradientCall&);
 
+// The gradients of an RPReLU: sums = g * F, F = 2^shift for u > 0, else slope[c]; u = sat(scale(x - zero_point, to_real) + pre[c], 32) in
+// units of 2^-16; pre_sums[c] += sums, post_sums[c] += g, slope_sums[c] += g * sat(rshift(u, 5), 16) where u <= 0. x, g: pixels x channels
+// of 8 or 16 bits; to_real: ordinary(); |slope| < 2^15, shift 0 to 15.
+struct PreluGradientCall {
+  const void* x;
+  const void* g;
+  int32_t x_bits, g_bits;
+  int32_t pixels, channels;
+  Scale to_real;
+  int32_t zero_point;
+  const int32_t* pre;
+  const int32_t* slope;
+  int32_t shift;
+  int32_t* sums;
+  int64_t* pre_sums;
+  int64_t* slope_sums;
+  int64_t* post_sums;
+};
+void prelu_gradient_loop(const PreluGradientCall&);
+
 // W[i] = sats(W[i] - scale(sums[i], by), width) for parameters of 8, 16 or 32 bits; bit i of the result is [W[i] >= 0]. count <= 64.
 // Where the rounding is stochastic, scale_randomly() with the draw of element first + i.
 struct UpdateCall {

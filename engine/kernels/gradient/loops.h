@@ -80,17 +80,13 @@ void estimator_typed(const EstimatorCall& call) {
   const G* __restrict g = static_cast<const G*>(call.g);
   int32_t* __restrict sums = call.sums;
   const int32_t* __restrict bias = call.bias;
-  const int32_t pixels = call.pixels, channels = call.channels, zero_point = call.zero_point, mantissa = call.to_real.mantissa;
-  const int32_t up = call.to_real.exponent > 0 ? call.to_real.exponent : 0;
-  const int32_t down = call.to_real.exponent > 0 ? 0 : -call.to_real.exponent;
+  const int32_t pixels = call.pixels, channels = call.channels, zero_point = call.zero_point;
+  const Scale to_real = call.to_real;
   const uint32_t clip = static_cast<uint32_t>(call.clip);
   for (int32_t p = 0; p < pixels; ++p, x += channels, g += channels, sums += channels) {
     for (int32_t c = 0; c < channels; ++c) {
-      int32_t u = scale32((x[c] - zero_point) * (int32_t{1} << up), mantissa, down);
-      if (kBias) {
-        const int64_t sum = int64_t{u} + bias[c];
-        u = static_cast<int32_t>(sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum);
-      }
+      const int32_t scaled = scale17(x[c] - zero_point, to_real);
+      const int32_t u = kBias ? saturating_sum(scaled, bias[c]) : scaled;
       const uint32_t size = u < 0 ? 0 - static_cast<uint32_t>(u) : static_cast<uint32_t>(u);
       const int32_t slope = size < 65536 ? 32768 - static_cast<int32_t>(size >> 1) : 0;
       sums[c] = g[c] * (kApproximate ? slope : size <= clip);
@@ -141,6 +137,41 @@ void norm_gradient(const NormGradientCall& call) {
       sums += channels;
     }
   });
+}
+
+template <typename X, typename G>
+void prelu_gradient_typed(const PreluGradientCall& call) {
+  const X* __restrict x = static_cast<const X*>(call.x);
+  const G* __restrict g = static_cast<const G*>(call.g);
+  const int32_t* __restrict pre = call.pre;
+  const int32_t* __restrict slope = call.slope;
+  int32_t* __restrict sums = call.sums;
+  int64_t* __restrict pre_sums = call.pre_sums;
+  int64_t* __restrict slope_sums = call.slope_sums;
+  int64_t* __restrict post_sums = call.post_sums;
+  const int32_t pixels = call.pixels, channels = call.channels, zero_point = call.zero_point, one = int32_t{1} << call.shift;
+  const Scale to_real = call.to_real;
+  constexpr int32_t kBlock = 256;  // channels; loops of one kind of sum each are what compilers turn into vectors
+  int32_t below[kBlock];
+  for (int32_t p = 0; p < pixels; ++p, x += channels, g += channels, sums += channels) {
+    for (int32_t first = 0; first < channels; first += kBlock) {
+      const int32_t end = channels - first < kBlock ? channels : first + kBlock;
+      for (int32_t c = first; c < end; ++c) {
+        const int32_t u = saturating_sum(scale17(x[c] - zero_point, to_real), pre[c]);
+        const int32_t factor = u > 0 ? one : slope[c];
+        const int32_t q = u > 0 ? 0 : rounded(u, 5);
+        sums[c] = g[c] * factor;
+        below[c - first] = g[c] * (q < INT16_MIN ? INT16_MIN : q);
+      }
+      for (int32_t c = first; c < end; ++c) slope_sums[c] += below[c - first];
+      for (int32_t c = first; c < end; ++c) pre_sums[c] += sums[c];
+      for (int32_t c = first; c < end; ++c) post_sums[c] += g[c];
+    }
+  }
+}
+
+void prelu_gradient(const PreluGradientCall& call) {
+  by_bits(call.x_bits, [&](auto x) { by_bits(call.g_bits, [&](auto g) { prelu_gradient_typed<decltype(x), decltype(g)>(call); }); });
 }
 
 template <typename T>
