@@ -39,7 +39,7 @@ constexpr int32_t kLeastRows = 16;        // of a block: unpacked weights serve 
 constexpr int32_t kMostRows = 64;
 constexpr int32_t kBlockBytes = 1 << 15;  // of patches and sums, where that allows more than the least
 
-// Rows of a block of `all` whose patches have `terms` values of `bytes` and whose sums are `columns`; a block for each thread, if it can be.
+// Rows of a block of `all` whose patches have `terms` values of `bytes` and whose sums are `columns`; no more than each thread's share.
 inline int32_t rows_at_once(int32_t terms, size_t bytes, int32_t columns, int32_t all, int threads) {
   const int64_t row = int_gemm_stride(terms) * static_cast<int64_t>(bytes) + columns * int64_t{sizeof(int64_t)};
   int32_t rows = kBlockBytes / row < kLeastRows ? kLeastRows : static_cast<int32_t>(kBlockBytes / row);

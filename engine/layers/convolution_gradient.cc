@@ -237,6 +237,7 @@ void narrow_weight_update(const Context& context, const ConvolutionShape& shape,
   const int32_t places = context.batch * context.output().pixels();
   const int32_t stride = int_gemm_stride(places);
   const Tiles tiles(shape);
+  const int64_t grain = kElementGrain / (int64_t{kTileColumns} * places);
   const int8_t* x = context.input_values<int8_t>();
   turn_gradients(context, room, g, places);
   for (int32_t group = 0; group < shape.groups; ++group) {
@@ -253,7 +254,7 @@ void narrow_weight_update(const Context& context, const ConvolutionShape& shape,
         };
         for_each_place(context, shape.window, tap, static_cast<int32_t>(from), static_cast<int32_t>(to), gather);
       });
-      parallel_for(context.threads, tiles.of_a_tap, kElementGrain / (kTileColumns * places), [&](int64_t from, int64_t to, int thread) {
+      parallel_for(context.threads, tiles.of_a_tap, grain, [&](int64_t from, int64_t to, int thread) {
         int64_t* sums = room.sums + int64_t{thread} * kLeastRows * kTileColumns;
         for (int64_t index = from; index < to; ++index) {
           const Tile tile = tiles(group, tap, static_cast<int32_t>(index));
@@ -279,7 +280,7 @@ void wide_weight_update(const Context& context, const ConvolutionShape& shape, c
   const Tiles tiles(shape);
   const X* x = context.input_values<X>();
   const int64_t count = int64_t{shape.groups} * taps * tiles.of_a_tap;
-  parallel_for(context.threads, count, kElementGrain / (kTileColumns * places), [&](int64_t from, int64_t to, int thread) {
+  parallel_for(context.threads, count, kElementGrain / (int64_t{kTileColumns} * places), [&](int64_t from, int64_t to, int thread) {
     int64_t* sums = room.sums + int64_t{thread} * kLeastRows * kTileColumns;
     for (int64_t index = from; index < to; ++index) {
       const int32_t tap = static_cast<int32_t>(index / tiles.of_a_tap);
