@@ -1,7 +1,10 @@
 // A shortcut meets its branch: one rounding for both. Tensors of 8 and 16 bits: |A| < 2^13, so that the int32 sum of two 16-bit products
 // and B cannot wrap. Where one of the three has 32 bits: zero points are taken off first (31 bits and a sign are left), |A| < 2^30 and no
 // B, so that the sum and its rounding stay below 2^63.
+#include <cstring>
+
 #include "../kernels/elementwise/elementwise.h"
+#include "../parallel.h"
 #include "affine.h"
 #include "layers.h"
 
@@ -84,8 +87,22 @@ void add_backward(const Context& context) {
     auto* sums = static_cast<decltype(accumulator)*>(context.scratch);
     for (int k = 0; k < 2; ++k) {
       if (!context.needs_input_gradient(k)) continue;
-      for (size_t i = 0; i < count; ++i) sums[i] = g[i];
-      write_input_gradient(context, k, sums, gradient.exponent);
+      Gradient& to = context.gradients[context.layer.inputs[k]];
+      auto* values = static_cast<decltype(element)*>(to.values);
+      const bool first = !to.present;  // then quantizing would change nothing: the numbers have q_b bits already
+      parallel_for(context.threads, static_cast<int64_t>(count), kElementGrain, [&](int64_t from, int64_t until, int) {
+        if (first) {
+          std::memcpy(values + from, g + from, static_cast<size_t>(until - from) * sizeof(element));
+        } else {
+          for (int64_t i = from; i < until; ++i) sums[i] = g[i];
+        }
+      });
+      if (first) {
+        to.exponent = gradient.exponent;
+        to.present = true;
+      } else {
+        write_input_gradient(context, k, sums, gradient.exponent);
+      }
     }
   });
 }

@@ -40,18 +40,20 @@ int32_t binary_tap_sums(const Program& program, const LayerRecord& layer) {
   return binary_window(layer).taps() * program.tensor(layer.output).channels;
 }
 
-void refresh_tap_sums(const Program& program, const LayerRecord& layer, const BinaryWeights& weights) {
+void refresh_tap_sums(const Program& program, const LayerRecord& layer, const BinaryWeights& weights, int threads) {
   const TensorRecord& in = program.tensor(layer.inputs[0]);
   const int32_t taps = binary_window(layer).taps();
   const int32_t words = words_for(in.channels);
   const int32_t channels = program.tensor(layer.output).channels;
-  for (int32_t o = 0; o < channels; ++o) {
-    for (int32_t tap = 0; tap < taps; ++tap) {
-      int32_t ones = 0;
-      for (int32_t w = 0; w < words; ++w) ones += popcount(*binary_weight_word(weights.bits, o, tap * words + w, taps * words));
-      weights.tap_sums[tap * channels + o] = static_cast<int16_t>(2 * ones - in.channels);
+  parallel_for(threads, channels, kElementGrain / (taps * words * 64) + 1, [&](int64_t first, int64_t last, int) {
+    for (int32_t o = static_cast<int32_t>(first); o < last; ++o) {
+      for (int32_t tap = 0; tap < taps; ++tap) {
+        int32_t ones = 0;
+        for (int32_t w = 0; w < words; ++w) ones += popcount(*binary_weight_word(weights.bits, o, tap * words + w, taps * words));
+        weights.tap_sums[tap * channels + o] = static_cast<int16_t>(2 * ones - in.channels);
+      }
     }
-  }
+  });
 }
 
 void initialise_latent_weights(const Program& program, const LayerRecord& layer, const uint64_t* bits, int32_t magnitude, int width,

@@ -29,7 +29,7 @@ int32_t binary_weight_count(const Program&, const LayerRecord&);
 // Values of BinaryWeights::tap_sums, taps x C_out.
 int32_t binary_tap_sums(const Program&, const LayerRecord&);
 // Recomputes the tap sums from the bits.
-void refresh_tap_sums(const Program&, const LayerRecord&, const BinaryWeights&);
+void refresh_tap_sums(const Program&, const LayerRecord&, const BinaryWeights&, int threads);
 // Latent weights of `width` bits of one size, with the signs of the bits.
 void initialise_latent_weights(const Program&, const LayerRecord&, const uint64_t* bits, int32_t magnitude, int width, void* latent);
 

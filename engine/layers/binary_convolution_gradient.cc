@@ -230,7 +230,7 @@ void update_weights(const Context& context, const WeightGradientScratch<G, Sum>&
       }
     }
   });
-  refresh_tap_sums(context.program, context.layer, *context.binary);
+  refresh_tap_sums(context.program, context.layer, *context.binary, context.threads);
 }
 
 }  // namespace

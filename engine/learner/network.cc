@@ -222,7 +222,7 @@ void Network::start(uint8_t* shared, const Block* blocks) {
 void Network::refresh() {
   for (int32_t i = 0; i < program_.layer_count(); ++i) {
     const LayerRecord& layer = program_.layer(i);
-    if (layer.operation == Operation::kBinaryConvolution) refresh_tap_sums(program_, layer, binary_[i]);
+    if (layer.operation == Operation::kBinaryConvolution) refresh_tap_sums(program_, layer, binary_[i], threads_);
   }
 }
 
