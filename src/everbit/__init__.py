@@ -5,9 +5,13 @@
     learner.predict(images)
 """
 
-from everbit.learner.learner import Learner
-from everbit.learner.settings import Settings
-from everbit.quantize.widths import Widths
+from everbit.openmp import load_engine
+
+load_engine()
+
+from everbit.learner.learner import Learner  # noqa: E402 - behind load_engine()
+from everbit.learner.settings import Settings  # noqa: E402
+from everbit.quantize.widths import Widths  # noqa: E402
 
 __all__ = ["Learner", "Settings", "Widths"]
 __version__ = "0.1.0"
