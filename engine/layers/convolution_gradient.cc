@@ -24,57 +24,60 @@ bool narrow_weight_gradient(const TensorRecord& in, Widths widths) {
 constexpr int32_t kSide = 64;
 constexpr int32_t kTileColumns = 32;  // input channels of a tile of the weights' gradient; it has kLeastRows output channels
 
-struct BackwardScratch {
+struct InputGradientScratch {
   int8_t* weights;
-  // The input's gradient.
   int32_t rows;
   int8_t* flipped;      // inputs x readers: one group's weights by input channel
   int16_t* patches;     // threads x rows x stride, gradients of q_b <= 16
   int32_t* wide;        // threads x rows x stride, gradients of 32 bits
   int64_t* group;       // threads x rows x inputs, where there are groups
   int64_t* input_sums;  // batch x height x width x C_in
-  // The weights' gradient; takes the place of the input's.
-  int16_t* columns;        // C_out x stride: gradients by channel, where narrow
-  int64_t* gradient_sums;  // C_out
-  int8_t* pixels;          // inputs x places: what one tap reads, where narrow
-  int64_t* sums;           // threads x kLeastRows x kTileColumns
 
-  BackwardScratch(Region& s, const Extent& extent) {
+  InputGradientScratch(Region& s, const Extent& extent) {
     const ConvolutionShape shape(extent.program, extent.layer);
     const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
     const TensorRecord& out = extent.program.tensor(extent.layer.output);
-    const size_t places = static_cast<size_t>(extent.batch) * static_cast<size_t>(out.pixels());
-    const size_t channels = static_cast<size_t>(out.channels);
     const size_t inputs = static_cast<size_t>(shape.inputs);
     const size_t readers = static_cast<size_t>(shape.readers);
     const bool wide_gradients = extent.widths.non_binary == 32;
-    weights = s.take<int8_t>(channels * static_cast<size_t>(shape.patch));
-    Region second = s;
+    weights = s.take<int8_t>(static_cast<size_t>(out.channels) * static_cast<size_t>(shape.patch));
     rows = rows_at_once(shape.readers, wide_gradients ? sizeof(int32_t) : sizeof(int16_t), shape.inputs, extent.batch * in.pixels(),
                         extent.threads);
-    const size_t threads = static_cast<size_t>(extent.threads);
-    const size_t block = threads * static_cast<size_t>(rows);
+    const size_t block = static_cast<size_t>(extent.threads) * static_cast<size_t>(rows);
     flipped = s.take<int8_t>(inputs * readers);
     patches = s.take<int16_t>(wide_gradients ? 0 : block * static_cast<size_t>(int_gemm_stride(shape.readers)));
     wide = s.take<int32_t>(wide_gradients ? block * static_cast<size_t>(int_gemm_stride(shape.readers)) : 0);
     group = s.take<int64_t>(shape.groups == 1 ? 0 : block * inputs);
     input_sums = s.take<int64_t>(static_cast<size_t>(extent.batch) * static_cast<size_t>(in.elements()));
+  }
+};
 
-    const bool narrow = narrow_weight_gradient(in, extent.widths);
-    columns = second.take<int16_t>(narrow ? channels * static_cast<size_t>(int_gemm_stride(static_cast<int32_t>(places))) : 0);
-    gradient_sums = second.take<int64_t>(channels);
-    pixels = second.take<int8_t>(narrow ? inputs * places : 0);
-    sums = second.take<int64_t>(threads * kLeastRows * kTileColumns);
-    s.used = s.used > second.used ? s.used : second.used;
+struct WeightGradientScratch {
+  int16_t* columns;        // C_out x stride: gradients by channel, where narrow
+  int64_t* gradient_sums;  // C_out
+  int8_t* pixels;          // inputs x places: what one tap reads, where narrow
+  int64_t* sums;           // threads x kLeastRows x kTileColumns
+
+  WeightGradientScratch(Region& s, const Extent& extent) {
+    const ConvolutionShape shape(extent.program, extent.layer);
+    const TensorRecord& out = extent.program.tensor(extent.layer.output);
+    const size_t places = static_cast<size_t>(extent.batch) * static_cast<size_t>(out.pixels());
+    const size_t channels = static_cast<size_t>(out.channels);
+    const bool narrow = narrow_weight_gradient(extent.program.tensor(extent.layer.inputs[0]), extent.widths);
+    columns = s.take<int16_t>(narrow ? channels * static_cast<size_t>(int_gemm_stride(static_cast<int32_t>(places))) : 0);
+    gradient_sums = s.take<int64_t>(channels);
+    pixels = s.take<int8_t>(narrow ? static_cast<size_t>(shape.inputs) * places : 0);
+    sums = s.take<int64_t>(static_cast<size_t>(extent.threads) * kLeastRows * kTileColumns);
   }
 };
 
 }  // namespace
 
 size_t convolution_gradient_scratch(const Extent& extent) {
-  Region region;
-  BackwardScratch(region, extent);
-  return region.used;
+  Region input, weights;
+  InputGradientScratch(input, extent);
+  WeightGradientScratch(weights, extent);
+  return input.used > weights.used ? input.used : weights.used;
 }
 
 namespace {
@@ -116,7 +119,7 @@ void flip(const ConvolutionShape& shape, const int8_t* weights, int threads, int
 }
 
 template <typename G>
-void input_gradient(const Context& context, const ConvolutionShape& shape, const BackwardScratch& room, const int8_t* weights, const G* g) {
+void input_gradient(const Context& context, const ConvolutionShape& shape, const InputGradientScratch& room, const G* g) {
   using Patch = std::conditional_t<sizeof(G) == sizeof(int32_t), int32_t, int16_t>;
   const TensorRecord& in = context.input();
   const int32_t stride = int_gemm_stride(shape.readers);
@@ -130,6 +133,7 @@ void input_gradient(const Context& context, const ConvolutionShape& shape, const
     all_patches = room.patches;
     for (int64_t i = 0; i < block_values * context.threads; ++i) all_patches[i] = 0;  // once: what lies behind a patch stays 0
   }
+  const int8_t* weights = real_forward_weights(context, room.weights, shape.patch * context.output().channels);
   for (int32_t group = 0; group < shape.groups; ++group) {
     flip(shape, weights + static_cast<int64_t>(group) * shape.outputs * shape.patch, context.threads, room.flipped);
     parallel_for(context.threads, blocks, 1, [&](int64_t from, int64_t to, int thread) {
@@ -206,7 +210,7 @@ struct WeightUpdate {
 
 // Gradients by output channel instead of by place, and their sums times the zero point.
 template <typename G>
-void turn_gradients(const Context& context, const BackwardScratch& room, const G* g, int32_t places) {
+void turn_gradients(const Context& context, const WeightGradientScratch& room, const G* g, int32_t places) {
   const int32_t channels = context.output().channels;
   const int32_t stride = int_gemm_stride(places);
   parallel_for(context.threads, channels, kElementGrain / places, [&](int64_t first, int64_t last, int) {
@@ -231,7 +235,7 @@ void turn_gradients(const Context& context, const BackwardScratch& room, const G
 
 // Gradients of q_b <= 16, activations of 8 bits.
 template <typename G>
-void narrow_weight_update(const Context& context, const ConvolutionShape& shape, const BackwardScratch& room, const G* g,
+void narrow_weight_update(const Context& context, const ConvolutionShape& shape, const WeightGradientScratch& room, const G* g,
                           const WeightUpdate& update) {
   const TensorRecord& in = context.input();
   const int32_t places = context.batch * context.output().pixels();
@@ -271,7 +275,7 @@ void narrow_weight_update(const Context& context, const ConvolutionShape& shape,
 }
 
 template <typename X, typename G>
-void wide_weight_update(const Context& context, const ConvolutionShape& shape, const BackwardScratch& room, const G* g,
+void wide_weight_update(const Context& context, const ConvolutionShape& shape, const WeightGradientScratch& room, const G* g,
                         const WeightUpdate& update) {
   const TensorRecord& in = context.input();
   const int32_t channels = context.output().channels;
@@ -307,18 +311,18 @@ void convolution_backward(const Context& context) {
   const ConvolutionShape shape(context.program, context.layer);
   const Gradient& gradient = context.output_gradient();
   Parameter& weight = *context.parameter(kRealWeight);
-  Region scratch{static_cast<uint8_t*>(context.scratch)};
-  const BackwardScratch room(scratch, extent_of(context));
-
   with_gradient_type(context.widths.non_binary, [&](auto element, auto) {
     using G = decltype(element);
     const G* g = static_cast<const G*>(gradient.values);
     if (context.needs_input_gradient()) {
-      const int8_t* weights = real_forward_weights(context, room.weights, shape.patch * context.output().channels);
-      input_gradient(context, shape, room, weights, g);
+      Region scratch{static_cast<uint8_t*>(context.scratch)};
+      const InputGradientScratch room(scratch, extent_of(context));
+      input_gradient(context, shape, room, g);
       write_input_gradient(context, 0, room.input_sums, gradient.exponent + weight.range_exponent - 7);
     }
     if (!weight.trainable) return;
+    Region scratch{static_cast<uint8_t*>(context.scratch)};
+    const WeightGradientScratch room(scratch, extent_of(context));
     const WeightUpdate update{weight, real_step(context, weight), gradient.exponent + product_shift(in.bits), shape};
     if constexpr (sizeof(G) < sizeof(int32_t)) {
       if (narrow_weight_gradient(in, context.widths)) return narrow_weight_update(context, shape, room, g, update);

@@ -20,34 +20,35 @@ int32_t weight_count(const Program& program, const LayerRecord& layer) {
   return window_of(layer).taps() * program.tensor(layer.output).channels;
 }
 
-struct Scratch {
-  int8_t* weights;
-  int64_t* row;           // forward: threads x sums of one output row
-  int64_t* offset;        // forward: biases
-  int64_t* input_sums;    // backward
-  int64_t* weight_sums;   // threads x weights
+bool learns(const LayerRecord& layer) { return layer.parameters[kRealWeight] != kAbsent; }
 
-  Scratch(Region& s, const Extent& extent) {
-    const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
+struct ForwardScratch {
+  int8_t* weights;
+  int64_t* row;     // threads x sums of one output row
+  int64_t* offset;  // biases
+
+  ForwardScratch(Region& s, const Extent& extent) {
     const TensorRecord& out = extent.program.tensor(extent.layer.output);
-    const size_t count = static_cast<size_t>(weight_count(extent.program, extent.layer));
     const size_t channels = static_cast<size_t>(out.channels);
-    const size_t threads = static_cast<size_t>(extent.threads);
-    const bool learns = extent.layer.parameters[kRealWeight] != kAbsent;
-    weights = s.take<int8_t>(learns ? count : 0);
-    Region backward = s;
-    row = s.take<int64_t>(threads * static_cast<size_t>(out.width) * channels);
+    weights = s.take<int8_t>(learns(extent.layer) ? static_cast<size_t>(weight_count(extent.program, extent.layer)) : 0);
+    row = s.take<int64_t>(static_cast<size_t>(extent.threads) * static_cast<size_t>(out.width) * channels);
     offset = s.take<int64_t>(channels);
-    input_sums = backward.take<int64_t>(learns ? static_cast<size_t>(extent.batch) * static_cast<size_t>(in.elements()) : 0);
-    weight_sums = backward.take<int64_t>(learns ? threads * count : 0);
-    s.used = s.used > backward.used ? s.used : backward.used;
   }
 };
 
-Scratch scratch_of(const Context& context) {
-  Region region{static_cast<uint8_t*>(context.scratch)};
-  return Scratch(region, extent_of(context));
-}
+struct BackwardScratch {
+  int8_t* weights;
+  int64_t* input_sums;
+  int64_t* weight_sums;  // threads x weights
+
+  BackwardScratch(Region& s, const Extent& extent) {
+    const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
+    const size_t count = static_cast<size_t>(weight_count(extent.program, extent.layer));
+    weights = s.take<int8_t>(count);
+    input_sums = s.take<int64_t>(static_cast<size_t>(extent.batch) * static_cast<size_t>(in.elements()));
+    weight_sums = s.take<int64_t>(static_cast<size_t>(extent.threads) * count);
+  }
+};
 
 const uint8_t* image_of(const Context& context, int64_t index) {
   return context.input_values<uint8_t>() + index * static_cast<int64_t>(activation_bytes(context.input(), 1));
@@ -65,15 +66,17 @@ const char* depthwise_convolution_check(const Program& program, const LayerRecor
 }
 
 size_t depthwise_convolution_scratch(const Extent& extent) {
-  Region region;
-  Scratch(region, extent);
-  return region.used;
+  Region forward, backward;
+  ForwardScratch(forward, extent);
+  if (learns(extent.layer)) BackwardScratch(backward, extent);
+  return forward.used > backward.used ? forward.used : backward.used;
 }
 
 void depthwise_convolution_forward(const Context& context) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
-  const Scratch room = scratch_of(context);
+  Region scratch{static_cast<uint8_t*>(context.scratch)};
+  const ForwardScratch room(scratch, extent_of(context));
   const int8_t* weights = real_forward_weights(context, room.weights, weight_count(context.program, context.layer));
   for (int32_t c = 0; c < out.channels; ++c) room.offset[c] = real_bias(context, c);
   const DepthwiseShape shape = depthwise_shape(window_of(context.layer), in, out);
@@ -95,7 +98,8 @@ void depthwise_convolution_backward(const Context& context) {
   const DepthwiseShape shape = depthwise_shape(window_of(context.layer), in, out);
   const int32_t count = weight_count(context.program, context.layer);
   const auto gradient_of = [&](int64_t b) { return element_at(gradient.values, b * out.elements(), q_b); };
-  const Scratch room = scratch_of(context);
+  Region scratch{static_cast<uint8_t*>(context.scratch)};
+  const BackwardScratch room(scratch, extent_of(context));
   Parameter& weight = *context.parameter(kRealWeight);
 
   if (context.needs_input_gradient()) {

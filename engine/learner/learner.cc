@@ -10,6 +10,7 @@ namespace {
 
 constexpr int32_t kMaxPatterns = 1 << 28;
 constexpr int32_t kMaxThreads = 256;
+constexpr size_t kStateRedZone = 0;  // a learner's state is the same bytes in every build
 
 const char* check_options(const Program& program, const LearnerOptions& o) {
   if (o.batch_new < 1 || o.batch_replayed < 0) return "a mini-batch needs at least one new pattern";
@@ -60,7 +61,7 @@ const char* Learner::plan(const Program& program, const LearnerOptions& options,
   program_ = program;
   options_ = options;
   latent_bytes_ = latent_bytes(program);
-  Region persistent, fixed;
+  Region persistent{nullptr, 0, kStateRedZone}, fixed;
   layout(static_cast<Block*>(workspace), persistent, fixed);
   use = use_;
   return use_.total == kUnaddressable ? "the learner takes more memory than this processor can address" : nullptr;
@@ -68,8 +69,9 @@ const char* Learner::plan(const Program& program, const LearnerOptions& options,
 
 void Learner::start(uint8_t* arena, void* workspace) {
   arena_ = arena;
+  allow(arena, use_.total);
   std::memset(arena, 0, use_.total);
-  Region persistent{arena};
+  Region persistent{arena, 0, kStateRedZone};
   Region fixed{arena + use_.persistent};
   Block* blocks = static_cast<Block*>(workspace);
   layout(blocks, persistent, fixed);
@@ -167,11 +169,7 @@ Learner::Step Learner::train_step() {
   const Rounding rounding = options_.stochastic_rounding ? Rounding{true, state_->random.next()} : Rounding{};
   const bool body = network_.learns();
   network_.forward_learnable(batch, body);
-  const int32_t features = program_.layer(program_.layer_count() - 1).output;
-  Gradient unused;
-  Gradient& feature_gradient = body ? network_.gradient(features) : unused;
-  const int32_t right = head_.train(network_.activation(features), batch_labels_, batch,
-                                    step[static_cast<int>(ParameterKind::kHead)], rounding, feature_gradient, network_.head_memory());
+  const int32_t right = network_.train_head(head_, batch_labels_, batch, step[static_cast<int>(ParameterKind::kHead)], rounding);
   if (body) network_.backward(batch, step, rounding);
   return {right, batch};
 }

@@ -3,9 +3,11 @@
 namespace everbit {
 namespace {
 
+size_t room_of(const Block& block) { return saturating_sum(aligned(block.bytes), kRedZone); }
+
 bool collide(const Block& a, size_t at, const Block& b) {
-  return b.placed && b.bytes != 0 && a.first <= b.last && b.first <= a.last && at < b.offset + aligned(b.bytes) &&
-         b.offset < at + aligned(a.bytes);
+  return b.placed && b.bytes != 0 && a.first <= b.last && b.first <= a.last && at < b.offset + room_of(b) &&
+         b.offset < at + room_of(a);
 }
 
 size_t lowest_place(const Block* blocks, size_t count, const Block& block) {
@@ -14,7 +16,7 @@ size_t lowest_place(const Block* blocks, size_t count, const Block& block) {
     moved = false;
     for (size_t i = 0; i < count; ++i) {
       if (!collide(block, at, blocks[i])) continue;
-      at = blocks[i].offset + aligned(blocks[i].bytes);
+      at = blocks[i].offset + room_of(blocks[i]);
       moved = true;
     }
   }
@@ -32,7 +34,7 @@ size_t place_blocks(Block* blocks, size_t count) {
     }
     next->offset = lowest_place(blocks, count, *next);
     next->placed = true;
-    const size_t end = saturating_sum(next->offset, aligned(next->bytes));
+    const size_t end = saturating_sum(next->offset, room_of(*next));
     if (end == kUnaddressable) return kUnaddressable;
     total = end > total ? end : total;
   }

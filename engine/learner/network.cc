@@ -131,8 +131,10 @@ size_t Network::plan(const Program& program, Widths widths, int32_t batch, int t
       parameters_[index] = {record.kind, count, binary ? 0 : record.range_exponent, width, values, stored, {}};
     }
   }
+  guarded_blocks_ = fixed.take<Block>(kRedZone == 0 ? 0 : block_count(program));
   plan_blocks(head_bytes, keep_all, blocks);
-  return place_blocks(blocks, block_count(program));
+  shared_bytes_ = place_blocks(blocks, block_count(program));
+  return shared_bytes_;
 }
 
 void Network::plan_blocks(size_t head_bytes, bool keep_all, Block* blocks) const {
@@ -196,6 +198,8 @@ void Network::start(uint8_t* shared, const Block* blocks) {
     backward_scratch_[i] = at(plan.backward_scratch[i]);
   }
   head_memory_ = at(*plan.head);
+  shared_ = shared;
+  if (kRedZone != 0) std::memcpy(guarded_blocks_, blocks, block_count(program_) * sizeof(Block));
 
   for (int32_t i = 0; i < program_.parameter_count(); ++i) {
     const ParameterRecord& record = program_.parameter(i);
@@ -236,20 +240,57 @@ Context Network::context(int32_t layer, int32_t batch, bool training, bool backw
           images,      training,              step};
 }
 
+void Network::open_blocks(const MemoryGuard& guard, int32_t layer) const {
+  if (kRedZone == 0) return;
+  const Blocks plan(guarded_blocks_, program_);
+  const LayerRecord& record = program_.layer(layer);
+  guard.open(plan.activations[record.output]);
+  guard.open(plan.gradients[record.output]);
+  for (int k = 0; k < layer_kind(record.operation).inputs; ++k) {
+    guard.open(plan.activations[record.inputs[k]]);
+    guard.open(plan.gradients[record.inputs[k]]);
+  }
+  guard.open(plan.saved[layer]);
+  guard.open(plan.forward_scratch[layer]);
+  guard.open(plan.backward_scratch[layer]);
+}
+
+void Network::run_forward(int32_t layer, int32_t batch, bool training, const uint8_t* images) const {
+  const MemoryGuard guard(shared_, shared_bytes_, layer);
+  open_blocks(guard, layer);
+  layer_kind(program_.layer(layer).operation).forward(context(layer, batch, training, false, images, nullptr));
+}
+
+void Network::run_backward(int32_t layer, int32_t batch, const Scale* step) const {
+  const MemoryGuard guard(shared_, shared_bytes_, 2 * program_.layer_count() - layer);
+  open_blocks(guard, layer);
+  layer_kind(program_.layer(layer).operation).backward(context(layer, batch, true, true, nullptr, step));
+}
+
 void Network::forward_frozen(const uint8_t* image) const {
   for (int32_t i = 0; i < program_.latent_layer(); ++i) {
-    layer_kind(program_.layer(i).operation).forward(context(i, 1, false, false, image, nullptr));
+    run_forward(i, 1, false, image);
   }
 }
 
 void Network::forward_learnable(int32_t batch, bool training) const {
   for (int32_t i = program_.latent_layer() + 1; i < program_.layer_count(); ++i) {
-    layer_kind(program_.layer(i).operation).forward(context(i, batch, training, false, nullptr, nullptr));
+    run_forward(i, batch, training, nullptr);
   }
 }
 
 void Network::forward_layer(int32_t layer, int32_t batch) const {
-  layer_kind(program_.layer(layer).operation).forward(context(layer, batch, false, false, nullptr, nullptr));
+  run_forward(layer, batch, false, nullptr);
+}
+
+int32_t Network::train_head(Head& head, const uint16_t* labels, int32_t batch, Scale step, Rounding rounding) const {
+  const int32_t features = program_.layer(program_.layer_count() - 1).output;
+  const MemoryGuard guard(shared_, shared_bytes_, program_.layer_count());
+  if (kRedZone != 0) {
+    const Blocks plan(guarded_blocks_, program_);
+    for (const Block* block : {&plan.activations[features], &plan.gradients[features], plan.head}) guard.open(*block);
+  }
+  return head.train(activations_[features], labels, batch, step, rounding, gradients_[features], head_memory_);
 }
 
 void Network::backward(int32_t batch, const Scale* step, Rounding rounding) const {
@@ -261,7 +302,7 @@ void Network::backward(int32_t batch, const Scale* step, Rounding rounding) cons
   for (int32_t i = program_.layer_count() - 1; i > program_.latent_layer(); --i) {
     const Gradient& gradient = gradients_[program_.layer(i).output];
     if (gradient.values == nullptr || !gradient.present) continue;  // nobody needs it, or nothing came from it
-    layer_kind(program_.layer(i).operation).backward(context(i, batch, true, true, nullptr, step));
+    run_backward(i, batch, step);
   }
 }
 

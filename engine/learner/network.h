@@ -8,7 +8,8 @@
 #include <cstdint>
 
 #include "../layers/layer.h"
-#include "memory_plan.h"
+#include "head.h"
+#include "memory_guard.h"
 
 namespace everbit {
 
@@ -37,7 +38,6 @@ class Network {
   Gradient& gradient(int32_t tensor) const { return gradients_[tensor]; }
   Parameter& parameter(int32_t index) const { return parameters_[index]; }
   BinaryWeights& binary_weights(int32_t layer) const { return binary_[layer]; }
-  void* head_memory() const { return head_memory_; }
   // Whether any layer between the latent and the head can learn.
   bool learns() const;
 
@@ -47,12 +47,17 @@ class Network {
   void forward_learnable(int32_t batch, bool training) const;
   // One layer of the learnable part alone, on what its input tensors hold.
   void forward_layer(int32_t layer, int32_t batch) const;
+  // One step of the head on what forward_learnable() left, and the gradient of the last tensor where a layer learns (Head::train).
+  int32_t train_head(Head& head, const uint16_t* labels, int32_t batch, Scale step, Rounding rounding) const;
   // From the gradient of the last tensor down to the latent, updating parameters; step: learning rate / batch by ParameterKind;
   // rounding: of this step's updates.
   void backward(int32_t batch, const Scale* step, Rounding rounding) const;
 
  private:
   Context context(int32_t layer, int32_t batch, bool training, bool backward, const uint8_t* images, const Scale* step) const;
+  void open_blocks(const MemoryGuard& guard, int32_t layer) const;
+  void run_forward(int32_t layer, int32_t batch, bool training, const uint8_t* images) const;
+  void run_backward(int32_t layer, int32_t batch, const Scale* step) const;
   bool trainable(int32_t layer) const;
   void plan_blocks(size_t head_bytes, bool keep_all, Block* blocks) const;
 
@@ -69,6 +74,9 @@ class Network {
   void** forward_scratch_ = nullptr;    // by layer
   void** backward_scratch_ = nullptr;   // by layer
   void* head_memory_ = nullptr;
+  uint8_t* shared_ = nullptr;
+  size_t shared_bytes_ = 0;
+  Block* guarded_blocks_ = nullptr;     // the plan, where the address sanitizer guards it
 };
 
 }  // namespace everbit

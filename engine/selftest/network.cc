@@ -96,10 +96,7 @@ Outcome run_network(const NetworkVector& vector, Room& room) {
                     static_cast<uint8_t*>(parts.network.activation(latent_output(program))) + static_cast<size_t>(i) * stride);
     }
     parts.network.forward_learnable(vector.batch, true);
-    const int32_t last = features(program);
-    Gradient unused;
-    parts.head.train(parts.network.activation(last), parts.labels, vector.batch, rates[static_cast<int>(ParameterKind::kHead)], Rounding{},
-                     parts.network.learns() ? parts.network.gradient(last) : unused, parts.network.head_memory());
+    parts.network.train_head(parts.head, parts.labels, vector.batch, rates[static_cast<int>(ParameterKind::kHead)], Rounding{});
     parts.network.backward(vector.batch, rates, Rounding{});
     add_tensors(digest, parts.network, vector.batch);
     add_parameters(digest, parts.network);

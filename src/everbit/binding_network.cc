@@ -109,10 +109,8 @@ class Network {
     std::vector<uint16_t> batch_labels(labels.data(), labels.data() + labels.shape(0));
     everbit::Scale step[everbit::kParameterKinds];
     steps(step);
-    const int32_t features = feature_tensor();
-    return head_.train(network_.activation(features), batch_labels.data(), batch_,
-                       step[static_cast<int>(everbit::ParameterKind::kHead)], rounding_of(rounding_key),
-                       network_.gradient(features), network_.head_memory());
+    return network_.train_head(head_, batch_labels.data(), batch_, step[static_cast<int>(everbit::ParameterKind::kHead)],
+                               rounding_of(rounding_key));
   }
 
   // The body alone, from a gradient of the last tensor.

@@ -12,6 +12,7 @@ SOURCES = sorted(path for path in ENGINE.rglob("*") if path.suffix in (".h", ".c
 INCLUDES = {"cstddef", "cstdint", "cstring", "initializer_list", "type_traits", "immintrin.h", "arm_neon.h"}
 ALSO = {
     "kernels/isa.cc": {"unistd.h", "sys/syscall.h", "sys/auxv.h", "asm/hwcap.h"},  # asks the system for the processor
+    "memory.h": {"sanitizer/asan_interface.h"},  # tells the address sanitizer, where there is one
     "parallel.h": {"omp.h"},
     "parallel.cc": {"pthread.h"},  # hears of a fork
     "selftest/main.cc": {"cstdio"},  # prints the table
