@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 SOURCES := pyproject.toml CMakeLists.txt LICENSE README.md $(shell find src engine benchmarks -type f -not -path "*/__pycache__/*")
 
-.PHONY: demo test test-cross clean
+.PHONY: demo test test-cross test-sanitized clean
 
 # The main job: three learners on the packaged images, with the base install only.
 demo: $(VENV)/installed
@@ -17,6 +17,15 @@ test: $(VENV)/installed-for-tests
 # The same bits on ARM, RISC-V, Cortex-M and every instruction set of this machine; installs cross compilers and emulators from Debian.
 test-cross:
 	$(PYTHON) tools/cross/run.py
+
+# What runs the engine, with it built for the address and undefined-behavior sanitizers.
+SANITIZERS = $(foreach library,asan ubsan stdc++,$(shell $(CXX) -print-file-name=lib$(library).so))
+test-sanitized: $(VENV)/installed-for-tests
+	$(VENV)/bin/python -m pip install --upgrade --no-deps --target build/sanitized -Cbuild-dir=build/sanitizing \
+	  -Ccmake.define.EVERBIT_SANITIZE=ON .
+	PYTHONPATH=build/sanitized LD_PRELOAD="$(SANITIZERS)" \
+	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=16 \
+	  $(VENV)/bin/python -m pytest tests/engine tests/attacks tests/formats tests/learner
 
 clean:
 	rm -rf $(VENV) build out .pytest_cache .mypy_cache .ruff_cache .hypothesis

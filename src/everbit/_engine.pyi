@@ -1,6 +1,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+red_zone: int
+"""Bytes behind every block of memory that nobody may touch: 64 under the address sanitizer, else 0."""
+
 def available_isas() -> list[str]: ...
 def active_isa() -> str: ...
 def select_isa(name: str) -> bool: ...

@@ -187,6 +187,7 @@ bool select_isa(const std::string& name) {
 
 NB_MODULE(_engine, m) {
   m.doc() = "The integer engine of everbit.";
+  m.attr("red_zone") = everbit::kRedZone;
   m.def("available_isas", &available_isas, "Instruction sets this processor can run, scalar first.");
   m.def("active_isa", [] { return std::string(everbit::isa_name(everbit::active_isa())); }, "The instruction set in use.");
   m.def("select_isa", &select_isa, "name"_a, "Uses another instruction set; False where the processor lacks it.");

@@ -57,9 +57,9 @@ def at(kind: str, last: bool = False) -> int:
     return (len(LAYERS) - 1 - LAYERS[::-1].index(kind)) if last else LAYERS.index(kind)
 
 
-def learns(image: bytes, classes: int = 2) -> None:
+def learns(image: bytes, classes: int = 2, q_nonbin: int = 16) -> None:
     """A whole experience of the engine's learner on an image."""
-    options = {"q_bin": 16, "q_nonbin": 16, "classes": classes, "replay_slots": 4, "replay_per_class": 2}
+    options = {"q_bin": 16, "q_nonbin": q_nonbin, "classes": classes, "replay_slots": 4, "replay_per_class": 2}
     options |= {"experience_patterns": 4, "batch_new": 2, "batch_replayed": 2, "cwr": True, "train_body": True}
     options |= {"count_replayed": True, "stochastic_rounding": False, "seed": 0}
     options |= {"learning_rates": [(2**30, -3)] * len(PARAMETER_KINDS)}

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from attacks.hostile_program import learns, refused
+from attacks.image_fields import ImageFields
 from everbit import engine
 from everbit.compile.image import program_image
+from everbit.compile.operations import OPERATIONS
 from reference.program_builder import ProgramBuilder
 from reference.random_program import SINGLE_LAYERS, random_program, single_layer_program
 
@@ -95,6 +97,16 @@ def test_a_head_beyond_memory() -> None:
 @pytest.mark.parametrize("kind", SINGLE_LAYERS)
 def test_every_kind_of_single_layer_is_sound(kind: str) -> None:
     learns(program_image(single_layer_program(kind, np.random.default_rng(1), q_f=8, height=4, width=4)))
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 3), (2, 1), (3, 2)])
+@pytest.mark.parametrize("q_nonbin", [8, 16, 32])
+def test_a_pool_that_counts_its_places_another_way_is_safe(kernel: int, stride: int, q_nonbin: int) -> None:
+    """inside_only flipped: gradients then sum in wider numbers, and the plan must have room for them."""
+    image = ImageFields(behind_the_latent(lambda build, source: build.average_pool(source, kernel, stride, "same")))
+    layer, place = image["header.layer_count"] - 1, OPERATIONS["average_pool"].attributes.index("inside_only")
+    for inside_only in (1, 0):
+        learns(image.changed(**{f"layer__{layer}__attribute{place}": inside_only}), q_nonbin=q_nonbin)
 
 
 def test_random_programs_are_sound() -> None:

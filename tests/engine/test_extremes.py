@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from everbit import engine
 from everbit.compile.image import pack_binary_weights, program_image
 from everbit.compile.operations import PARAMETER_KINDS
-from everbit.compile.program import Parameter, Program
+from everbit.compile.program import Parameter, Program, Tensor
 from reference.fixed_point import Gradient, Scale, multiply, quantize, reciprocal, sats, scale
 from reference.program_builder import ProgramBuilder
 from reference.transparent_program import transparent_program
@@ -85,7 +85,7 @@ def test_a_binary_convolution_of_the_most_terms(shape: tuple[int, int, int], isa
     assert found[0, 1] == -terms
 
 
-@pytest.mark.parametrize("pad_value", [0, 1])
+@pytest.mark.parametrize("pad_value", [-1, 0, 1])
 def test_borders_at_the_most_terms(pad_value: int, isa: str) -> None:
     """Intermediate sums of the zero padding's correction stay inside int16."""
     weights = np.stack([np.full((3, 3, 3640), sign) for sign in (1, -1)]).astype(np.int64)
@@ -121,10 +121,7 @@ def test_the_input_gradient_of_the_most_terms(sign: int, q_nonbin: int, isa: str
     network.backward(np.full(9 * 3640, -top, np.int64), 0)
     taps = np.array([[4, 6, 4], [6, 9, 6], [4, 6, 4]])
     expected = quantize(-sign * top * 3640 * taps.ravel(), 0, q_nonbin)
-    found = network.gradient(program.layers[-1].inputs[0])
-    assert found is not None
-    np.testing.assert_array_equal(found[0], expected.values)
-    assert found[1] == expected.exponent
+    assert_gradient(network, program.layers[-1].inputs[0], expected)
 
 
 @pytest.mark.parametrize("q_nonbin", [8, 16, 32])
@@ -223,44 +220,54 @@ def test_the_gradients_of_a_convolution_of_the_most_places(q_nonbin: int, isa: s
     np.testing.assert_array_equal(network.parameter(0), expected)
 
 
-def test_gradients_that_meet_at_the_ends_of_their_range(isa: str) -> None:
-    """Two gradients of -(2^15 - 1) meet in one tensor: their sum needs one bit more."""
+@pytest.mark.parametrize("q_nonbin", [8, 16, 32])
+def test_gradients_that_meet_at_the_ends_of_their_range(q_nonbin: int, isa: str) -> None:
+    """Two gradients of -(2^(q_b - 1) - 1) meet in one tensor: their sum needs one bit more."""
     builder = ProgramBuilder(np.random.default_rng(0), 8)
     image = builder.input(1, 1, 65)
     source = builder.rprelu(builder.latent(builder.frozen_convolution(image, 65, 1, 1, 0), 8), False, False)
     builder.add(source, source)
     program = builder.finish()
-    network = build(program, 2)
+    network = build(program, 2, q_nonbin)
     network.forward(network.encode(np.zeros((2, 1, 1, 65), np.uint8)))
-    top = 2**15 - 1
+    top = 2 ** (q_nonbin - 1) - 1
     network.backward(np.full(2 * 65, -top, np.int64), 0)
-    met = quantize(np.full(2 * 65, -2 * top, np.int64), 0, 16)
+    met = quantize(np.full(2 * 65, -2 * top, np.int64), 0, q_nonbin)
     assert met == Gradient(met.values, 1)
-    found = network.gradient(source)
+    assert_gradient(network, source, met)
+
+
+def assert_gradient(network: engine.Network, tensor: int, expected: Gradient) -> None:
+    found = network.gradient(tensor)
     assert found is not None
-    np.testing.assert_array_equal(found[0], met.values)
-    assert found[1] == 1
+    np.testing.assert_array_equal(found[0], expected.values.ravel())
+    assert found[1] == expected.exponent
 
 
-@pytest.mark.parametrize("q_nonbin", [16, 32])
-def test_a_depthwise_convolution_of_the_most_taps(q_nonbin: int, isa: str) -> None:
+CHANNELS = (1, 63, 64, 65)  # around a block of the kernels'
+
+
+@pytest.mark.parametrize("channels", CHANNELS)
+@pytest.mark.parametrize("q_nonbin", [8, 16, 32])
+def test_a_depthwise_convolution_of_the_most_taps(q_nonbin: int, channels: int, isa: str) -> None:
     """15 x 15 and 1 x 255 taps of values 65535 steps from their zero point, weights -128 (learnable: -127) and 127."""
+    odd = np.arange(channels) % 2 == 1
     for height, width in ((15, 15), (1, 255)):
         builder = ProgramBuilder(np.random.default_rng(0), 16)
-        image = builder.input(height, width, 65)
-        constants = {"A": np.full(65, 2**15 - 1, np.int16), "B": np.zeros(65, np.int32), "s": np.zeros(65, np.uint8)}
+        image = builder.input(height, width, channels)
+        constants = {"A": np.full(channels, 2**15 - 1, np.int16), "B": np.zeros(channels, np.int32)}
         highest = builder._tensor(replace(builder.tensors[image], zero_point=-(2**15)), 1.0)
-        builder._layer("affine", (image,), highest, arrays=constants)
+        builder._layer("affine", (image,), highest, arrays=constants | {"s": np.zeros(channels, np.uint8)})
         window = {"kernel_height": height, "kernel_width": width, "stride": 1, "padding": 0, "skew": 0}
         attributes = window | {"input_mantissa": 2**30, "input_exponent": -15}
         multiplier: dict[str, NDArray[np.generic]] = {
-            "multiplier_mantissa": np.full(65, 2**30, np.int32),
-            "multiplier_exponent": np.full(65, -16, np.int8),
+            "multiplier_mantissa": np.full(channels, 2**30, np.int32),
+            "multiplier_exponent": np.full(channels, -16, np.int8),
         }
         frozen = builder._tensor(replace(builder.tensors[highest], height=1, width=1, zero_point=0), 1.0)
-        weight = np.full((height, width, 65), -128, np.int8)
-        weight[..., ::2] = 127
-        arrays = {"weight": weight, "bias": np.zeros(65, np.int32)} | multiplier
+        weight = np.full((height, width, channels), -128, np.int8)
+        weight[..., odd] = 127
+        arrays = {"weight": weight, "bias": np.zeros(channels, np.int32)} | multiplier
         builder._layer("depthwise_convolution", (highest,), frozen, attributes, arrays)
         source = builder.latent(highest, 1)
         builder.layers[-1].arrays["high"][:] = 2**15 - 1
@@ -271,16 +278,81 @@ def test_a_depthwise_convolution_of_the_most_taps(q_nonbin: int, isa: str) -> No
         builder._layer("depthwise_convolution", (source,), learned, attributes, one, {"weight": values_of})
         program = builder.finish()
         network = build(program, 2, q_nonbin)
-        network.forward(network.encode(np.full((2, height, width, 65), 255, np.uint8)))
-        sums = 65535 * height * width * np.where(np.arange(65) % 2 == 0, 127, -128).astype(np.int64)
+        network.forward(network.encode(np.full((2, height, width, channels), 255, np.uint8)))
+        sums = 65535 * height * width * np.where(odd, 127, -128).astype(np.int64)
         expected = np.clip(scale(sums, Scale(2**30, -16)), -(2**15), 2**15 - 1)
         np.testing.assert_array_equal(values(network, program, frozen, 1).ravel(), expected)
-        sums = 65535 * height * width * np.where(np.arange(65) % 2 == 0, 127, -127).astype(np.int64)
+        sums = 65535 * height * width * np.where(odd, 127, -127).astype(np.int64)
         expected = np.clip(scale(sums, Scale(2**30, -16)), -(2**15), 2**15 - 1)
-        np.testing.assert_array_equal(values(network, program, learned, 2), np.broadcast_to(expected, (2, 1, 1, 65)))
+        np.testing.assert_array_equal(values(network, program, learned, 2).reshape(2, channels), [expected, expected])
         before, top = network.parameter(0), 2 ** (q_nonbin - 1) - 1
         assert before is not None
-        network.backward(np.full(2 * 65, -top, np.int64), 1 - q_nonbin)
-        step = multiply(multiply(RATE, reciprocal(2)), Scale(2**30, -15))
-        moved = scale(np.full(before.shape, -top * 65535 * 2), step)
-        np.testing.assert_array_equal(network.parameter(0), sats(before - moved, q_nonbin))
+        network.backward(np.full(2 * channels, -top, np.int64), 9 - q_nonbin)  # steps of 8 bits move too
+        step = multiply(multiply(RATE, reciprocal(2)), Scale(2**30, -15)).times_power(8)
+        expected = sats(before - scale(np.full(before.shape, -top * 65535 * 2), step), q_nonbin)
+        assert (expected != before).any()
+        np.testing.assert_array_equal(network.parameter(0), expected)
+
+
+@pytest.mark.parametrize("channels", CHANNELS)
+@pytest.mark.parametrize("q_nonbin", [8, 16, 32])
+def test_the_input_gradient_of_the_most_depthwise_taps(q_nonbin: int, channels: int, isa: str) -> None:
+    """255 gradients at the end of their range times weights of -127 or 127 meet in the middle pixel."""
+    height, width, top = 15, 17, 2 ** (q_nonbin - 1) - 1
+    builder = ProgramBuilder(np.random.default_rng(0), 8)
+    image = builder.input(2 * height - 1, 2 * width - 1, channels)
+    source = builder.rprelu(builder.latent(image, 8), False, False)
+    target = builder._tensor(Tensor(height, width, channels, 16, 0, 1.0), 1.0)
+    odd = np.arange(channels) % 2 == 1
+    weight = np.broadcast_to(np.where(odd, 2**31 - 1, -(2**31) + 1), (height, width, channels)).astype(np.int32)
+    window = {"kernel_height": height, "kernel_width": width, "stride": 1, "padding": 0, "skew": 0}
+    attributes = window | {"input_mantissa": 2**30, "input_exponent": -15}
+    multiplier: dict[str, NDArray[np.generic]] = {
+        "multiplier_mantissa": np.array([2**30], np.int32),
+        "multiplier_exponent": np.array([-16], np.int8),
+    }
+    builder._layer("depthwise_convolution", (source,), target, attributes, multiplier, {"weight": Parameter(weight, 0)})
+    network = build(builder.finish(), 2, q_nonbin)
+    network.forward(network.encode(np.full((2, 2 * height - 1, 2 * width - 1, channels), 128, np.uint8)))
+    network.backward(np.full(2 * height * width * channels, -top, np.int64), 0)
+    readers = [np.minimum(np.arange(1, 2 * side), np.arange(1, 2 * side)[::-1]) for side in (height, width)]
+    sums = np.multiply.outer(np.outer(*readers), np.where(odd, -127, 127) * top)
+    assert np.abs(sums).max() == 255 * 127 * top
+    assert_gradient(network, source, quantize(np.stack([sums, sums]).astype(np.int64), -7, q_nonbin))
+
+
+def largest_pool(value: int, zero_point: int, side: int) -> tuple[Program, int, int]:
+    """Pixels of one value -> an average pool over 255 x 255 of them, frozen and behind an rprelu; both outputs."""
+    builder = ProgramBuilder(np.random.default_rng(0), 16)
+    image = builder.input(side, side, 1)
+    constants = {"A": np.zeros(1, np.int16), "B": np.array([value - zero_point], np.int32)}
+    ends = builder._tensor(replace(builder.tensors[image], zero_point=zero_point), 1.0)
+    builder._layer("affine", (image,), ends, arrays=constants | {"s": np.zeros(1, np.uint8)})
+    pooled = builder.average_pool(ends, 255, 1)
+    source = builder.rprelu(builder.latent(builder.clamp(ends, -1e9, 1e9), 8), False, False)
+    learned = builder.average_pool(source, 255, 1)
+    return builder.finish(), pooled, learned
+
+
+@pytest.mark.parametrize(("value", "zero_point"), [(-(2**15), 2**15 - 1), (2**15 - 1, -(2**15)), (-(2**15), 0)])
+def test_the_largest_average_pool(value: int, zero_point: int, isa: str) -> None:
+    program, pooled, _ = largest_pool(value, zero_point, 255)
+    network = build(program, 1)
+    network.encode(np.zeros((1, 255, 255, 1), np.uint8))
+    assert values(network, program, pooled, 1).item() == value
+
+
+@pytest.mark.parametrize("q_nonbin", [8, 16, 32])
+@pytest.mark.parametrize("side", [255, 256])
+def test_the_gradient_of_the_largest_average_pool(side: int, q_nonbin: int, isa: str) -> None:
+    """One window over all pixels; four, of which the pixels in the middle lie in every one."""
+    program, _, learned = largest_pool(0, 0, side)
+    network = build(program, 1, q_nonbin)
+    network.forward(network.encode(np.zeros((1, side, side, 1), np.uint8)))
+    windows, top = side - 254, 2 ** (q_nonbin - 1) - 1
+    network.backward(np.full(windows**2, -top, np.int64), 0)
+    readers = np.minimum(np.minimum(np.arange(1, side + 1), windows), np.arange(1, side + 1)[::-1])
+    mantissa, exponent = reciprocal(255**2)
+    sums = -top * (int(mantissa) >> 16) * np.outer(readers, readers)
+    source = next(layer.inputs[0] for layer in program.layers if layer.output == learned)
+    assert_gradient(network, source, quantize(sums.astype(np.int64), int(exponent) - 15, q_nonbin))

@@ -60,7 +60,12 @@ def pools(rng: np.random.Generator, q_f: int, latent_bits: int) -> Program:
     return build.finish()
 
 
-PROGRAMS = {"residual": residual, "convolutions": convolutions, "pools": pools}
+def even(rng: np.random.Generator, q_f: int, latent_bits: int) -> Program:
+    """An even number of channels: rows of 4-bit weights begin on whole bytes."""
+    return random_program(rng, q_f=q_f, latent_bits=latent_bits, channels=66, height=16, width=16, blocks=2)
+
+
+PROGRAMS = {"residual": residual, "convolutions": convolutions, "pools": pools, "even": even}
 
 
 def states(widths: str, rounding: str = "nearest", kind: str = "residual") -> list[str]:
@@ -88,6 +93,7 @@ def states_of_one_thread(widths: str, kind: str = "residual") -> list[str]:
     [
         *(("residual", widths) for widths in WIDTHS),
         *itertools.product(("convolutions", "pools"), ("8,16,16,8", "32,8,32,8")),
+        *itertools.product(("even",), ("8,4,16,1", "8,4,32,2")),
     ],
 )
 def test_threads_learn_the_same_bytes(kind: str, widths: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,6 +176,12 @@ def _single_max_pool(build: ProgramBuilder, source: int) -> int:
     return build.max_pool(source, *[(3, 2, 1), (2, 1, 0), (2, 2, 0), (3, 1, 1)][int(build.rng.integers(4))])
 
 
+def _separate_inside_average_pool(build: ProgramBuilder, source: int) -> int:
+    """Windows side by side, which count the places inside the image."""
+    kernel, padding = int(build.rng.integers(2, 4)), ("same", "any")[int(build.rng.integers(2))]
+    return build.average_pool(source, kernel, kernel, padding, True)
+
+
 SINGLE_LAYERS: dict[str, Callable[[ProgramBuilder, int], int]] = {
     "convolution": _single_convolution,
     "binary_convolution": _single_binary_convolution,
@@ -203,6 +209,7 @@ SINGLE_LAYERS: dict[str, Callable[[ProgramBuilder, int], int]] = {
     "dense": lambda build, source: build.learnable_convolution(build.flatten(source), 10),
     "padded_average_pool": lambda build, source: build.average_pool(source, *_uneven_window(build)),
     "inside_average_pool": lambda build, source: build.average_pool(source, *_uneven_window(build), True),
+    "separate_inside_average_pool": _separate_inside_average_pool,
     "uneven_max_pool": lambda build, source: build.max_pool(source, *_uneven_window(build)),
     "global_max_pool": lambda build, source: build.global_max_pool(
         build.batch_norm(build.learnable_convolution(source, int(build.rng.choice(AWKWARD_CHANNELS))))
