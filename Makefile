@@ -24,7 +24,7 @@ test-sanitized: $(VENV)/installed-for-tests
 	$(VENV)/bin/python -m pip install --upgrade --no-deps --target build/sanitized -Cbuild-dir=build/sanitizing \
 	  -Ccmake.define.EVERBIT_SANITIZE=ON .
 	PYTHONPATH=build/sanitized LD_PRELOAD="$(SANITIZERS)" \
-	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=16 \
+	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=4 \
 	  $(VENV)/bin/python -m pytest tests/engine tests/attacks tests/formats tests/learner
 
 clean:
