@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from everbit import engine
-from everbit.benchmarks.timing import clock_for, compared, interleaved
+from everbit.benchmarks.timing import clock_for, compared, interleaved, several
 from everbit.compile.builder import ProgramBuilder
 from everbit.compile.image import pack_binary_weights, program_image
 from everbit.compile.program import Head, Program, Tensor
@@ -31,24 +31,20 @@ def measure(repeats: int, threads: int) -> dict[str, object]:
     weight = torch.randn(CHANNELS, CHANNELS, 3, 3)
 
     def layers(*indices: int) -> None:
-        for _ in range(CALLS):
-            for index in indices:
-                network.forward_layer(index)
+        for index in indices:
+            network.forward_layer(index)
 
     def torch_convolution() -> None:
         with torch.no_grad():
-            for _ in range(CALLS):
-                functional.conv2d(values, weight, padding=1)
+            functional.conv2d(values, weight, padding=1)
 
-    times = interleaved(
-        {
-            "everbit": lambda: layers(CONVOLUTION),
-            "everbit_with_sign": lambda: layers(SIGN, CONVOLUTION),
-            "torch": torch_convolution,
-        },
-        repeats,
-        clock_for(threads),
-    )
+    contenders = {
+        "everbit": lambda: layers(CONVOLUTION),
+        "everbit_with_sign": lambda: layers(SIGN, CONVOLUTION),
+        "torch": torch_convolution,
+    }
+    turns = {name: several(run, CALLS) for name, run in contenders.items()}
+    times = interleaved(turns, repeats, clock_for(threads))
     details = {name: compared(times, "torch", name) for name in ("everbit", "everbit_with_sign")}
     return {
         "conv3x3_56x56x64_speedup_vs_torch_fp32": details["everbit"]["ratio"],

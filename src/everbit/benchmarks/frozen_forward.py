@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from everbit import engine
 from everbit.benchmarks.birealnet18 import halves, plain, random_network, random_program
 from everbit.benchmarks.random_images import random_images
-from everbit.benchmarks.timing import clock_for, compared, interleaved
+from everbit.benchmarks.timing import clock_for, compared, interleaved, several
 from everbit.compile.image import program_image
 from everbit.zoo.inputs import to_input
 
@@ -35,24 +35,14 @@ def measure(repeats: int, threads: int) -> dict[str, object]:
         "torch_plain_channels_last": _forward(halves(plain())[0].to(memory_format=last), pixels),  # type: ignore[call-overload]
     }
     contenders = {"everbit": lambda: network.encode(image), **peers}
-    several = {name: _repeated(run) for name, run in contenders.items()}
-    times = interleaved(several, repeats, clock_for(threads))
+    turns = {name: several(run, IMAGES) for name, run in contenders.items()}
+    times = interleaved(turns, repeats, clock_for(threads))
     details = {peer: compared(times, peer, "everbit") for peer in peers}
     return {
         FIELD: details["torch"]["ratio"],
         f"{FIELD}_plain": details["torch_plain"]["ratio"],
         "frozen_forward": {"images": IMAGES, **details},
     }
-
-
-def _repeated(run: Callable[[], object]) -> Callable[[], None]:
-    """One image after another, as they come."""
-
-    def repeated() -> None:
-        for _ in range(IMAGES):
-            run()
-
-    return repeated
 
 
 def _forward(layers: nn.Module, pixels: Tensor) -> Callable[[], None]:

@@ -34,6 +34,16 @@ def interleaved(contenders: Mapping[str, Callable[[], object]], repeats: int, cl
     return dict(zip(contenders, np.array(rounds).T, strict=True))
 
 
+def several(run: Callable[[], object], times: int) -> Callable[[], None]:
+    """One call after another, as they come in use: caches are warm and threads awake from the second on."""
+
+    def repeated() -> None:
+        for _ in range(times):
+            run()
+
+    return repeated
+
+
 def _seconds(run: Callable[[], object], clock: Clock) -> float:
     start = clock()
     run()
