@@ -164,6 +164,18 @@ static inline int32_t scale_randomly(int64_t v, Scale by, uint32_t draw) {
   return saturate(product < 0 ? -kept : kept, 32);
 }
 
+// A gradient times an activation without its zero point. 32-bit activations, which have none, leave kProductShift bits behind, so that 2^17
+// products of 32 by 32 bits fit int64; the exponent of a sum of products grows by product_shift() of the tensor's bits.
+constexpr int kProductShift = 16;
+
+static inline int product_shift(int32_t bits) { return bits == 32 ? kProductShift : 0; }
+
+template <typename T>
+static inline int64_t gradient_product(int64_t gradient, T value, int32_t zero_point) {
+  if constexpr (sizeof(T) == sizeof(int32_t)) return rounding_shift(gradient * value, kProductShift);
+  return gradient * (value - zero_point);
+}
+
 // Integer square root, rounded down: the largest r with r * r <= v.
 static inline uint32_t integer_sqrt(uint64_t v) {
   uint64_t root = 0;

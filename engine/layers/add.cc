@@ -13,7 +13,6 @@ namespace {
 
 enum Attribute { kA0, kA1, kB, kShift };
 constexpr int32_t kMaxFactor = (int32_t{1} << 13) - 1;
-constexpr int32_t kMaxWideFactor = (int32_t{1} << 30) - 1;
 
 bool wide(const TensorRecord& first, const TensorRecord& second, const TensorRecord& out) {
   return first.bits == 32 || second.bits == 32 || out.bits == 32;

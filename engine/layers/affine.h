@@ -23,5 +23,6 @@ constexpr int32_t kMaxAffineOffset = int32_t{1} << 29;
 constexpr int kMaxAffineShift = 29;
 constexpr int64_t kMaxWideOffset = int64_t{1} << 61;
 constexpr int kMaxWideShift = 61;
+constexpr int32_t kMaxWideFactor = (int32_t{1} << 30) - 1;  // of values that have zero points to be taken off
 
 }  // namespace everbit

@@ -153,7 +153,7 @@ void transpose(const G* g, int32_t places, int32_t channels, int threads, G* col
       const int32_t last_place = places - p < kSide ? places : p + kSide;
       for (int32_t o = static_cast<int32_t>(from) * kSide; o < last_channel; ++o) {
         G* column = columns + static_cast<size_t>(o) * static_cast<size_t>(places);
-        for (int32_t i = p; i < last_place; ++i) column[i] = g[static_cast<size_t>(i) * static_cast<size_t>(channels) + static_cast<size_t>(o)];
+        for (int32_t i = p; i < last_place; ++i) column[i] = g[static_cast<int64_t>(i) * channels + o];
       }
     }
   });

@@ -8,7 +8,6 @@ namespace everbit {
 namespace {
 
 constexpr int kConstants = 2;  // A and s of each input
-constexpr int32_t kMaxFactor = (int32_t{1} << 30) - 1;
 
 }  // namespace
 
@@ -22,7 +21,7 @@ const char* concat_check(const Program& program, const LayerRecord& layer) {
     }
     channels += in.channels;
     const int32_t* a = layer.attributes + k * kConstants;
-    if (a[0] < -kMaxFactor || a[0] > kMaxFactor || a[1] < 0 || a[1] > kMaxWideShift) {
+    if (a[0] < -kMaxWideFactor || a[0] > kMaxWideFactor || a[1] < 0 || a[1] > kMaxWideShift) {
       return "a concat has constants out of range";
     }
   }

@@ -48,18 +48,6 @@ inline int32_t rows_at_once(int32_t terms, size_t bytes, int32_t columns, int32_
   return rows > share ? share : rows;
 }
 
-// The product of 32-bit activations or gradients; the other widths have kernels. 2^24 terms of 32 + 7 bits.
-inline void int_gemm(const int32_t* a, int32_t rows, int32_t stride, int32_t length, const int8_t* w, int32_t columns, int64_t* c) {
-  for (int32_t m = 0; m < rows; ++m, a += stride) {
-    for (int32_t n = 0; n < columns; ++n) {
-      const int8_t* column = w + static_cast<int64_t>(n) * length;
-      int64_t sum = 0;
-      for (int32_t k = 0; k < length; ++k) sum += int64_t{a[k]} * column[k];
-      *c++ = sum;
-    }
-  }
-}
-
 // Moves the columns of one group into rows that hold all groups.
 inline void spread(const int64_t* group, int32_t rows, int32_t columns, int64_t* all, int32_t channels) {
   for (int32_t r = 0; r < rows; ++r) {

@@ -25,8 +25,6 @@ int32_t apply(const int32_t* attributes, int A, int32_t q) {
 }
 
 // Values of 32 bits: B counts in steps of the tensor, so that it fits an attribute. A difference of two of them has 33 bits, A 30.
-constexpr int32_t kMaxWideFactor = (int32_t{1} << 30) - 1;
-
 bool valid_wide(const int32_t* attributes) {
   return attributes[kEncodeA] >= -kMaxWideFactor && attributes[kEncodeA] <= kMaxWideFactor && attributes[kEncodeShift] >= 0 &&
          attributes[kEncodeShift] <= kMaxWideShift && attributes[kDecodeShift] >= 0 && attributes[kDecodeShift] <= kMaxWideShift;
@@ -134,7 +132,9 @@ void latent_decode(const Program& program, const uint8_t* codes, void* values) {
   if (tensor.bits == 1) {
     std::memset(values, 0, activation_bytes(tensor, 1));
     uint64_t* words = static_cast<uint64_t*>(values);
-    for_each_bit(tensor, [&](int32_t i, int32_t word, int bit) { words[word] |= uint64_t{read_bits(codes, static_cast<size_t>(i), 1)} << bit; });
+    for_each_bit(tensor, [&](int32_t i, int32_t word, int bit) {
+      words[word] |= uint64_t{read_bits(codes, static_cast<size_t>(i), 1)} << bit;
+    });
     return;
   }
   with_activation_type(tensor.bits, [&](auto type) {

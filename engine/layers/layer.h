@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "../number_types.h"
 #include "../parameter.h"
 #include "../program.h"
 
@@ -81,16 +82,6 @@ bool valid_scale(Scale value);
 // Bytes of one activation tensor for a batch.
 size_t activation_bytes(const TensorRecord& tensor, int32_t batch);
 
-// Calls f with a value of the element type of an 8, 16 or 32-bit tensor.
-template <typename F>
-void with_activation_type(int32_t bits, F&& f) {
-  switch (bits) {
-    case 8: f(int8_t{}); break;
-    case 16: f(int16_t{}); break;
-    default: f(int32_t{});
-  }
-}
-
 // Calls f with values of the gradient's element type and of the accumulator that holds its sums (the bounds stand with each layer).
 template <typename F>
 void with_gradient_type(int q_b, F&& f) {
@@ -99,17 +90,6 @@ void with_gradient_type(int q_b, F&& f) {
     case 16: f(int16_t{}, int32_t{}); break;
     default: f(int32_t{}, int64_t{});
   }
-}
-
-// A gradient times an activation without its zero point. 32-bit activations leave kProductShift bits behind, so that 2^17 products of
-// 32 by 32 bits fit int64; the exponent of a sum of products grows by product_shift() of the tensor's bits.
-constexpr int kProductShift = 16;
-constexpr int product_shift(int32_t bits) { return bits == 32 ? kProductShift : 0; }
-
-template <typename T>
-int64_t gradient_product(int64_t gradient, T value, int32_t zero_point) {
-  if constexpr (sizeof(T) == sizeof(int32_t)) return rounding_shift(gradient * value, kProductShift);
-  return gradient * (value - zero_point);
 }
 
 // Bytes of one accumulator of q_b-bit gradients.

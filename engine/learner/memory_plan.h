@@ -16,7 +16,8 @@ struct Block {
   bool placed = false;
 };
 
-// Gives every block an aligned offset; returns the bytes of the whole, kUnaddressable where they are too many. Greedy: the largest block first, each as low as it can lie.
+// Gives every block an aligned offset; returns the bytes of the whole, kUnaddressable where they are too many. Greedy: the
+// largest block first, each as low as it can lie.
 size_t place_blocks(Block* blocks, size_t count);
 
 }  // namespace everbit

@@ -29,7 +29,7 @@ struct Blocks {
 // So many elements of eight bytes, or of one for each of the most threads, fit a size_t.
 constexpr int64_t kMaxBatchElements = int64_t{1} << (sizeof(size_t) == 4 ? 26 : 30);
 
-// The largest |q - Z| of a tensor, as it enters products with gradients (gradient_product() in layer.h), at least 2^15: other factors
+// The largest |q - Z| of a tensor, as it enters products with gradients (gradient_product() in fixed_point.h), at least 2^15: other factors
 // of gradients have 15 bits and a sign.
 int64_t factor_of(const TensorRecord& tensor) {
   const int64_t least = int64_t{1} << 15;

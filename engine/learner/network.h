@@ -23,7 +23,8 @@ class Network {
 
   // Takes from `persistent` what a saved learner must keep (parameters, weight bits), from `fixed` tables and derived values.
   // Returns the bytes of the memory that layers share, of which the head gets `head_bytes` at its moment. Regions may be counting only.
-  // threads: how many may work at once. train: the learnable part will learn. keep_all: no two tensors share memory, so that a test can read every one.
+  // threads: how many may work at once. train: the learnable part will learn. keep_all: no two tensors share
+  // memory, so that a test can read every one.
   size_t plan(const Program& program, Widths widths, int32_t batch, int threads, size_t head_bytes, bool train, bool keep_all,
               Block* blocks, Region& persistent, Region& fixed);
 

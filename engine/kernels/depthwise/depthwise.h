@@ -4,7 +4,7 @@
 // registers while the taps pass. Bounds, for the most taps, 255: |x - zero_point| < 2^16 times |w| <= 2^7 is below 2^31 in sum, so int32
 // holds the forward pass and, for gradients of 8 and 16 bits, the input's gradient (255 * 2^15 * 2^7 < 2^30); activations and gradients of
 // 32 bits sum in int64. The weights' gradient sums in int64: products of 16-bit gradients are below 2^31, of 32-bit ones below 2^47 (32 by
-// 32 bits leave 16 behind, gradient_product() in layers/layer.h); how many places there may be, see learner/network.cc.
+// 32 bits leave 16 behind, gradient_product() in fixed_point.h); how many places there may be, see learner/network.cc.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,7 @@
 namespace everbit {
 namespace EVERBIT_ISA_NAME {
 
-constexpr int32_t kBlock = 64;         // channels whose sums stay in registers
-constexpr int kWideProductShift = 16;  // of products of 32-bit activations and gradients
+constexpr int32_t kBlock = 64;  // channels whose sums stay in registers
 
 // Calls f(first channel, count): whole blocks with a count the compiler knows, then the rest.
 template <typename F>
@@ -94,7 +93,7 @@ void weight_gradient_typed(const DepthwiseWeightGradient& call) {
             const G* by = g + (static_cast<int64_t>(row) * s.out_width + column) * s.channels + first;
             for (int32_t c = 0; c < count; ++c) {
               if constexpr (sizeof(X) == sizeof(int32_t)) {
-                total[c] += rounding_shift(int64_t{by[c]} * from[c], kWideProductShift);
+                total[c] += gradient_product(by[c], from[c], zero_point);
               } else {
                 total[c] += Product{by[c]} * (from[c] - zero_point);
               }

@@ -1,8 +1,8 @@
 // Loops over activations that have no product of matrices in them: affine, add, requantization, sign bits.
 //
 // The rules are those of docs/arithmetic.md, written once in loops.h; that file is compiled once for every instruction set, so that all
-// agree by construction and the compiler's vectors do the work. `threads` may share the work of a call. Sums stay within int32: |q| and |A| of 2^15 and B of 2^29 leave room for
-// the rounding constant.
+// agree by construction and the compiler's vectors do the work. `threads` may share the work of a call. Sums stay within int32: |q| and
+// |A| of 2^15 and B of 2^29 leave room for the rounding constant.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ struct SignCall {
   uint64_t* words;
 };
 
-// y[p][c] = clamp(zero_point + scale(sums[p][c] + offset[c], multiplier[c])), with one multiplier a channel, or one in all; y of 8, 16 or 32 bits. Sums that
-// fit int32 with exponents from -31 to 0, the ordinary case, take the vectors' way; it gives what scale() gives.
+// y[p][c] = clamp(zero_point + scale(sums[p][c] + offset[c], multiplier[c])), with one multiplier a channel, or one in all; y of 8, 16 or
+// 32 bits. Sums that fit int32 with exponents from -31 to 0, the ordinary case, take the vectors' way; it gives what scale() gives.
 struct RequantizeCall {
   const int64_t* sums;
   void* y;
@@ -59,7 +59,8 @@ struct RequantizeCall {
 };
 
 // The learnable batch norm: xhat = sat(rshift(x * A + B, s), 16), kept where xhat is not nullptr; y = clamp(zero_point +
-// scale(sat(gamma[c] * xhat + beta[c], 32), output)), gamma in 16 bits; x of 8 or 16 bits, y of 8, 16 or 32. Exponents of `output` from -31 to 0 take the vectors' way.
+// scale(sat(gamma[c] * xhat + beta[c], 32), output)), gamma in 16 bits; x of 8 or 16 bits, y of 8, 16 or 32. Exponents of `output` from
+// -31 to 0 take the vectors' way.
 struct NormCall {
   AffineCall affine;  // its y and y_bits are the layer's output
   int16_t* xhat;

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "../../bits.h"
+#include "../../number_types.h"
 #include "elementwise.h"
 
 namespace everbit {
@@ -166,51 +167,35 @@ void prelu_typed(const PreluCall& call) {
   }
 }
 
-template <typename F>
-void by_bits(int32_t bits, F&& f) {
-  if (bits == 8) {
-    f(int8_t{});
-  } else {
-    f(int16_t{});
-  }
-}
-
-template <typename F>
-void by_any_bits(int32_t bits, F&& f) {
-  if (bits == 32) {
-    f(int32_t{});
-  } else {
-    by_bits(bits, f);
-  }
-}
-
 void affine(const AffineCall& call) {
-  by_bits(call.x_bits, [&](auto x) { by_bits(call.y_bits, [&](auto y) { affine_typed<decltype(x), decltype(y)>(call); }); });
+  with_short_type(call.x_bits,
+                  [&](auto x) { with_short_type(call.y_bits, [&](auto y) { affine_typed<decltype(x), decltype(y)>(call); }); });
 }
 
 void add(const AddCall& call) {
-  by_bits(call.x0_bits, [&](auto x0) {
-    by_bits(call.x1_bits, [&](auto x1) {
-      by_bits(call.y_bits, [&](auto y) { add_typed<decltype(x0), decltype(x1), decltype(y)>(call); });
+  with_short_type(call.x0_bits, [&](auto x0) {
+    with_short_type(call.x1_bits, [&](auto x1) {
+      with_short_type(call.y_bits, [&](auto y) { add_typed<decltype(x0), decltype(x1), decltype(y)>(call); });
     });
   });
 }
 
 void sign(const SignCall& call) {
-  by_any_bits(call.x_bits, [&](auto x) { sign_typed<decltype(x)>(call); });
+  with_activation_type(call.x_bits, [&](auto x) { sign_typed<decltype(x)>(call); });
 }
 
 void norm(const NormCall& call) {
-  by_bits(call.affine.x_bits,
-          [&](auto x) { by_any_bits(call.affine.y_bits, [&](auto y) { norm_typed<decltype(x), decltype(y)>(call); }); });
+  with_short_type(call.affine.x_bits,
+          [&](auto x) { with_activation_type(call.affine.y_bits, [&](auto y) { norm_typed<decltype(x), decltype(y)>(call); }); });
 }
 
 void prelu(const PreluCall& call) {
-  by_bits(call.x_bits, [&](auto x) { by_any_bits(call.y_bits, [&](auto y) { prelu_typed<decltype(x), decltype(y)>(call); }); });
+  with_short_type(call.x_bits,
+                  [&](auto x) { with_activation_type(call.y_bits, [&](auto y) { prelu_typed<decltype(x), decltype(y)>(call); }); });
 }
 
 void requantize(const RequantizeCall& call) {
-  by_any_bits(call.y_bits, [&](auto y) {
+  with_activation_type(call.y_bits, [&](auto y) {
     if (call.one_multiplier) {
       requantize_typed<decltype(y), true>(call);
     } else {

@@ -2,6 +2,7 @@
 #include <type_traits>
 
 #include "../../bits.h"
+#include "../../number_types.h"
 #include "gradient.h"
 
 namespace everbit {
@@ -41,15 +42,6 @@ void narrow(const NarrowCall& call) {
   }
 }
 
-template <typename F>
-void by_bits(int32_t bits, F&& f) {
-  if (bits == 8) {
-    f(int8_t{});
-  } else {
-    f(int16_t{});
-  }
-}
-
 // rshift() without a branch; half a unit is added to a magnitude below 2^31.
 inline int32_t rounded(int32_t v, int32_t shift) {
   const int32_t negative = v >> 31;
@@ -59,7 +51,7 @@ inline int32_t rounded(int32_t v, int32_t shift) {
 }
 
 void merge(const MergeCall& call) {
-  by_bits(call.bits, [&](auto type) {
+  with_short_type(call.bits, [&](auto type) {
     using T = decltype(type);
     int32_t* __restrict sums = call.sums;
     const T* __restrict before = static_cast<const T*>(call.before);
@@ -96,8 +88,8 @@ void estimator_typed(const EstimatorCall& call) {
 
 template <bool kBias, bool kApproximate>
 void estimator_of_widths(const EstimatorCall& call) {
-  by_bits(call.x_bits, [&](auto x) {
-    by_bits(call.g_bits, [&](auto g) { estimator_typed<kBias, kApproximate, decltype(x), decltype(g)>(call); });
+  with_short_type(call.x_bits, [&](auto x) {
+    with_short_type(call.g_bits, [&](auto g) { estimator_typed<kBias, kApproximate, decltype(x), decltype(g)>(call); });
   });
 }
 
@@ -119,7 +111,7 @@ void channel_sum(const ChannelSumCall& call) {
 }
 
 void norm_gradient(const NormGradientCall& call) {
-  by_bits(call.g_bits, [&](auto type) {
+  with_short_type(call.g_bits, [&](auto type) {
     const auto* __restrict g = static_cast<const decltype(type)*>(call.g);
     const int16_t* __restrict xhat = call.xhat;
     const int32_t* __restrict F = call.F;
@@ -171,7 +163,9 @@ void prelu_gradient_typed(const PreluGradientCall& call) {
 }
 
 void prelu_gradient(const PreluGradientCall& call) {
-  by_bits(call.x_bits, [&](auto x) { by_bits(call.g_bits, [&](auto g) { prelu_gradient_typed<decltype(x), decltype(g)>(call); }); });
+  with_short_type(call.x_bits, [&](auto x) {
+    with_short_type(call.g_bits, [&](auto g) { prelu_gradient_typed<decltype(x), decltype(g)>(call); });
+  });
 }
 
 template <typename T>

@@ -9,4 +9,8 @@ void int_gemm(const int16_t* a, int32_t rows, int32_t stride, int32_t length, co
   kTable.active()(a, rows, stride, length, w, columns, c);
 }
 
+void int_gemm(const int32_t* a, int32_t rows, int32_t stride, int32_t length, const int8_t* w, int32_t columns, int64_t* c) {
+  int_gemm_scalar(a, rows, stride, length, w, columns, c);
+}
+
 }  // namespace everbit

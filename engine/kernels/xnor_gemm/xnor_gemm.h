@@ -5,7 +5,8 @@
 // Bound: K <= 32767, so |C| fits int16.
 //
 // Zero padding. A place outside the image adds 0, but a bit is +1 or -1. Let its bits be 0, that is -1 everywhere: the tap then adds
-// minus the sum of its weights, and adding that sum (BinaryWeights::tap_sums) makes it 0. Padding with +1 needs no correction: its bits are 1.
+// minus the sum of its weights, and adding that sum (BinaryWeights::tap_sums) makes it 0. Padding with +1 needs no correction:
+// its bits are 1.
 //
 // Cost a 512-bit step (8 columns x 64 bits): xor (p05), vpopcntq (p5), add (p05): 1.5 cycles where loads are hidden.
 #pragma once
