@@ -14,19 +14,24 @@ LATENT_CLIP = 1.0  # latent weights live in [-1, 1]; outside it their gradient i
 
 
 class Sign(nn.Module):
-    """sign(x) in {-1, +1}, any shape; `estimator` names its gradient (a key of ESTIMATORS)."""
+    """sign(x) in {-1, +1}, any shape; `estimator` names its gradient (a key of ESTIMATORS).
 
-    def __init__(self, estimator: str = "approx_sign") -> None:
+    clip: for "ste_sign", the gradient is 0 where |x| is larger; QuickNet's is 1.25. "approx_sign" has 1.
+    """
+
+    def __init__(self, estimator: str = "approx_sign", clip: float = 1.0) -> None:
         super().__init__()
         if estimator not in ESTIMATORS:
             raise ConfigurationError(f"unknown sign estimator {estimator!r}: choose one of {', '.join(ESTIMATORS)}")
-        self.estimator = estimator
+        if not clip > 0 or (estimator == "approx_sign" and clip != 1.0):
+            raise ConfigurationError(f"clip is {clip}: ste_sign takes one above 0, approx_sign has 1")
+        self.estimator, self.clip = estimator, clip
 
     def forward(self, x: Tensor) -> Tensor:
-        return ESTIMATORS[self.estimator](x)
+        return ste_sign(x, self.clip) if self.estimator == "ste_sign" else ESTIMATORS[self.estimator](x)
 
     def extra_repr(self) -> str:
-        return self.estimator
+        return f"{self.estimator}, clip={self.clip:g}"
 
 
 class BinaryWeight(nn.Module):

@@ -14,7 +14,7 @@ from everbit.compile.program import Parameter, Tensor
 from everbit.compile.rules.real import frozen_or_deferred
 from everbit.compile.rules.windows import binary_border, kernel_attributes, window
 from everbit.compile.trace import module_path
-from everbit.nn.binary import LATENT_CLIP, BinaryConv2d, BinaryLinear, BinaryWeight, LearnedBias, Sign
+from everbit.nn.binary import BinaryConv2d, BinaryLinear, BinaryWeight, LearnedBias, Sign
 
 U_FRACTION = 16
 """Bits behind the point of the real value before a sign or an RPReLU."""
@@ -88,7 +88,7 @@ def sign(low: Lowering, node: fx.Node) -> None:
         replace(source, bits=1, zero_point=0, scale=1.0),
         attributes={
             "estimator": ESTIMATORS.index(module.estimator),
-            "clip": round(LATENT_CLIP * 2**U_FRACTION),
+            "clip": round(module.clip * 2**U_FRACTION),
             **named_scale("input", source.scale * 2.0**U_FRACTION),
         },
         arrays={} if learns else {"threshold": np.clip(threshold, -(2**31), 2**31 - 1).astype(np.int32)},
