@@ -1,10 +1,6 @@
-// Convolution of +-1 activations with +-1 weights, on packed bits: the exact integer sum, |z| <= K <= 32767. Its gradients stand in
-// binary_convolution_gradient.cc.
-#include "binary_convolution.h"
-
-#include "../bits.h"
-#include "../kernels/xnor_gemm/xnor_gemm.h"
-#include "../memory.h"
+// Convolution of +-1 activations with +-1 weights: the exact integer sum, |z| <= K <= 32767. How the sums are made stands in
+// binary_sums.h, the gradients in binary_convolution_gradient.cc.
+#include "binary_sums.h"
 #include "../parallel.h"
 #include "layers.h"
 
@@ -12,17 +8,6 @@ namespace everbit {
 namespace {
 
 constexpr int kBits = 0;  // array
-constexpr int32_t kMaxTerms = 32767;
-constexpr int32_t kForwardRows = 48;  // places a block of the product, at most 64
-
-struct ForwardScratch {
-  int32_t rows;       // output places at once
-  uint64_t* patches;  // threads x rows x taps * words
-
-  ForwardScratch(Region& s, int threads, int32_t places, int32_t steps)
-      : rows(places < kForwardRows ? places : kForwardRows),
-        patches(s.take<uint64_t>(static_cast<size_t>(threads) * static_cast<size_t>(rows) * static_cast<size_t>(steps))) {}
-};
 
 }  // namespace
 
@@ -81,8 +66,8 @@ const char* binary_convolution_check(const Program& program, const LayerRecord& 
   if (const char* problem = window_check(binary_window(layer), in, out)) return problem;
   const int32_t pad_value = layer.attributes[kBinaryPadValue];
   if (pad_value < -1 || pad_value > 1) return "a binary convolution pads with neither -1, 0 nor +1";
-  if (int64_t{binary_window(layer).taps()} * in.channels > kMaxTerms ||
-      int64_t{binary_window(layer).taps()} * out.channels > kMaxTerms) {
+  if (int64_t{binary_window(layer).taps()} * in.channels > kMaxBinaryTerms ||
+      int64_t{binary_window(layer).taps()} * out.channels > kMaxBinaryTerms) {
     return "a binary convolution adds more than 32767 terms, beyond its 16-bit sums";
   }
   if (static_cast<size_t>(layer.arrays[kBits].bytes) != binary_weight_words(program, layer) * sizeof(uint64_t)) {
@@ -105,82 +90,21 @@ const char* binary_convolution_check(const Program& program, const LayerRecord& 
 }
 
 size_t binary_convolution_scratch(const Extent& extent) {
-  const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
-  const TensorRecord& out = extent.program.tensor(extent.layer.output);
   Region forward;
-  ForwardScratch(forward, extent.threads, extent.batch * out.pixels(), binary_window(extent.layer).taps() * words_for(in.channels));
+  BinarySumsScratch(forward, extent);
   const size_t backward = binary_convolution_gradient_scratch(extent);
   return forward.used > backward ? forward.used : backward;
 }
 
-namespace {
-
-// The words under the window at one output place, tap by tap; `outside` stands for a pixel beyond the image. Whether there is none.
-bool gather_patch(const Window& window, const TensorRecord& in, const uint64_t* image, int32_t words, int32_t row, int32_t column,
-                  const uint64_t* outside, uint64_t* patch) {
-  const int32_t left = column * window.stride - window.left;
-  const bool whole_rows = left >= 0 && left + window.kernel_width <= in.width;
-  bool whole = whole_rows;
-  for (int32_t i = 0; i < window.kernel_height; ++i) {
-    const int32_t y = row * window.stride + i - window.top;
-    const bool row_inside = y >= 0 && y < in.height;
-    if (whole_rows && row_inside) {  // the pixels of a row of the window lie side by side
-      const uint64_t* from = image + (y * in.width + left) * words;
-      for (int32_t w = 0; w < window.kernel_width * words; ++w) *patch++ = *from++;
-      continue;
-    }
-    whole = false;
-    for (int32_t x = left; x < left + window.kernel_width; ++x) {
-      const uint64_t* from = row_inside && x >= 0 && x < in.width ? image + (y * in.width + x) * words : outside;
-      for (int32_t w = 0; w < words; ++w) *patch++ = *from++;
-    }
-  }
-  return whole;
-}
-
-}  // namespace
-
 void binary_convolution_forward(const Context& context) {
-  const TensorRecord& in = context.input();
-  const TensorRecord& out = context.output();
-  const Window window = binary_window(context.layer);
-  const int32_t pad_value = context.layer.attributes[kBinaryPadValue];
-  const int32_t words = words_for(in.channels);
-  const int32_t steps = window.taps() * words;
-  const BinaryWeights& weights = *context.binary;
-  Region scratch{static_cast<uint8_t*>(context.scratch)};
-  const int32_t places = context.batch * out.pixels();
-  const ForwardScratch room(scratch, context.threads, places, steps);
-  uint64_t outside[kMaxTerms / 64 + 1];  // K holds at least one tap
-  for (int32_t w = 0; w < words; ++w) outside[w] = pad_value == 1 ? channel_mask(in.channels, w) : 0;
-
-  const uint64_t* x = context.input_values<uint64_t>();
   int16_t* z = context.output_values<int16_t>();
-  const int32_t blocks = (places + room.rows - 1) / room.rows;
-  parallel_for(context.threads, blocks, 1, [&](int64_t from_block, int64_t to_block, int thread) {
-    uint64_t* patches = room.patches + static_cast<size_t>(thread) * static_cast<size_t>(room.rows * steps);
-    for (int32_t first = static_cast<int32_t>(from_block) * room.rows; first < to_block * room.rows && first < places;
-         first += room.rows) {
-      const int32_t rows = places - first < room.rows ? places - first : room.rows;
-      Place place(first, out);
-      uint64_t borders = 0;  // a bit for each row: part of its window lies beyond the image
-      for (int32_t r = 0; r < rows; ++r, place.advance(out)) {
-        const uint64_t* image = x + static_cast<size_t>(place.image) * static_cast<size_t>(in.pixels() * words);
-        const bool whole = gather_patch(window, in, image, words, place.row, place.column, outside, patches + r * steps);
-        borders |= uint64_t{!whole} << r;
-      }
-      int16_t* block = z + static_cast<size_t>(first) * static_cast<size_t>(out.channels);
-      xnor_gemm(patches, rows, steps, weights.bits, out.channels, window.taps() * in.channels, block);
-      for (; pad_value == 0 && borders != 0; borders &= borders - 1) {
-        const int32_t r = __builtin_ctzll(borders);
-        const Place border(first + r, out);
-        for_each_tap(window, in, border.row, border.column, [&](int32_t tap, int32_t pixel) {
-          if (pixel != kAbsent) return;
-          const int16_t* sums = weights.tap_sums + tap * out.channels;
-          int16_t* row = block + r * out.channels;
-          for (int32_t o = 0; o < out.channels; ++o) row[o] = static_cast<int16_t>(row[o] + sums[o]);
-        });
-      }
+  const int32_t channels = context.output().channels;
+  for_each_binary_sums(context, z, [&](const BinarySums& block) {
+    if (block.bits == 16) return;  // they stand in z already
+    const int32_t* from = static_cast<const int32_t*>(block.sums);
+    int16_t* to = z + static_cast<int64_t>(block.place) * channels + block.channel;
+    for (int32_t p = 0; p < block.places; ++p, from += block.stride, to += channels) {
+      for (int32_t c = 0; c < block.channels; ++c) to[c] = static_cast<int16_t>(from[c]);
     }
   });
 }

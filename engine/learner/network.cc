@@ -132,17 +132,19 @@ size_t Network::plan(const Program& program, Widths widths, int32_t batch, int t
     }
   }
   guarded_blocks_ = fixed.take<Block>(kRedZone == 0 ? 0 : block_count(program));
-  plan_blocks(head_bytes, keep_all, blocks);
+  keep_all_ = keep_all;
+  plan_blocks(head_bytes, blocks);
   shared_bytes_ = place_blocks(blocks, block_count(program));
   return shared_bytes_;
 }
 
-void Network::plan_blocks(size_t head_bytes, bool keep_all, Block* blocks) const {
+void Network::plan_blocks(size_t head_bytes, Block* blocks) const {
   const Blocks plan(blocks, program_);
   const int32_t layers = program_.layer_count();
   const int32_t end = 2 * layers;
   for (size_t i = 0; i < block_count(program_); ++i) blocks[i] = Block{};
 
+  BinaryChain chain = chain_at(0);
   for (int32_t i = 0; i < layers; ++i) {
     const LayerRecord& layer = program_.layer(i);
     const LayerKind& kind = layer_kind(layer.operation);
@@ -151,8 +153,9 @@ void Network::plan_blocks(size_t head_bytes, bool keep_all, Block* blocks) const
     const Extent extent{program_, layer, batch, widths_, threads_};
 
     Block& made = plan.activations[layer.output];
-    made.bytes = activation_bytes(program_.tensor(layer.output), batch);
-    made.first = made.last = i;
+    if (i > chain.last) chain = chain_at(i);
+    made.bytes = chain.stores(program_, i) ? activation_bytes(program_.tensor(layer.output), batch) : 0;
+    made.first = made.last = chain.convolution;  // a layer that is no chain's stands for itself
     // A tensor's gradient is needed where a trainable layer made it, or made something it was made from.
     Block& gradient = plan.gradients[layer.output];
     bool needed = trainable(i);
@@ -178,7 +181,7 @@ void Network::plan_blocks(size_t head_bytes, bool keep_all, Block* blocks) const
   }
   plan.activations[program_.layer(layers - 1).output].last = layers;
   *plan.head = {head_bytes, layers, layers};
-  if (!keep_all) return;
+  if (!keep_all_) return;
   for (size_t i = 0; i < block_count(program_); ++i) {
     blocks[i].first = 0;
     blocks[i].last = end;
@@ -267,9 +270,21 @@ void Network::run_backward(int32_t layer, int32_t batch, const Scale* step) cons
   layer_kind(program_.layer(layer).operation).backward(context(layer, batch, true, true, nullptr, step));
 }
 
+BinaryChain Network::chain_at(int32_t layer) const {
+  return keep_all_ ? BinaryChain{layer, layer} : binary_chain(program_, layer);
+}
+
 void Network::forward_frozen(const uint8_t* image) const {
   for (int32_t i = 0; i < program_.latent_layer(); ++i) {
-    run_forward(i, 1, false, image);
+    const BinaryChain chain = chain_at(i);
+    if (!chain.exists()) {
+      run_forward(i, 1, false, image);
+      continue;
+    }
+    const MemoryGuard guard(shared_, shared_bytes_, i);
+    for (int32_t member = i; member <= chain.last; ++member) open_blocks(guard, member);
+    binary_chain_forward(context(i, 1, false, false, nullptr, nullptr), chain);
+    i = chain.last;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "../layers/binary_chain.h"
 #include "../layers/layer.h"
 #include "head.h"
 #include "memory_guard.h"
@@ -60,13 +61,16 @@ class Network {
   void run_forward(int32_t layer, int32_t batch, bool training, const uint8_t* images) const;
   void run_backward(int32_t layer, int32_t batch, const Scale* step) const;
   bool trainable(int32_t layer) const;
-  void plan_blocks(size_t head_bytes, bool keep_all, Block* blocks) const;
+  void plan_blocks(size_t head_bytes, Block* blocks) const;
+  // The layers that run as one with the one named; it alone where every tensor is kept.
+  BinaryChain chain_at(int32_t layer) const;
 
   Program program_;
   Widths widths_{};
   int32_t batch_ = 0;
   int threads_ = 1;
   bool train_ = false;
+  bool keep_all_ = false;
   void** activations_ = nullptr;        // by tensor
   Gradient* gradients_ = nullptr;       // by tensor
   Parameter* parameters_ = nullptr;     // by parameter

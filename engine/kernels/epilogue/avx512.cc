@@ -1,0 +1,114 @@
+// Sixteen channels to a vector of 32-bit lanes. Products of 16-bit numbers are vpmaddwd, one instruction where vpmulld is two; for the
+// shortcut its two products are the two that meet.
+#include <immintrin.h>
+
+#include "../../number_types.h"
+#include "epilogue.h"
+
+namespace everbit {
+namespace {
+
+// A rounding right shift, half away from zero, by lane.
+struct Rounding {
+  __m512i half;
+  __m512i shift;
+  __mmask16 shifts;  // lanes whose shift is not 0
+
+  explicit Rounding(__m512i by)
+      : half(_mm512_srli_epi32(_mm512_sllv_epi32(_mm512_set1_epi32(1), by), 1)), shift(by), shifts(_mm512_test_epi32_mask(by, by)) {}
+
+  __m512i operator()(__m512i v) const {
+    const __mmask16 negative = _mm512_mask_cmplt_epi32_mask(shifts, v, _mm512_setzero_si512());
+    const __m512i moved = _mm512_add_epi32(v, half);
+    return _mm512_srav_epi32(_mm512_mask_sub_epi32(moved, negative, moved, _mm512_set1_epi32(1)), shift);
+  }
+};
+
+inline __m512i load(__mmask16 there, const int32_t* from) { return _mm512_maskz_loadu_epi32(there, from); }
+inline __m512i load(__mmask16 there, const int16_t* from) { return _mm512_cvtepi16_epi32(_mm256_maskz_loadu_epi16(there, from)); }
+inline __m512i load(__mmask16 there, const int8_t* from) { return _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(there, from)); }
+inline void store(int8_t* to, __mmask16 there, __m512i v) { _mm_mask_storeu_epi8(to, there, _mm512_cvtepi32_epi8(v)); }
+inline void store(int16_t* to, __mmask16 there, __m512i v) { _mm256_mask_storeu_epi16(to, there, _mm512_cvtepi32_epi16(v)); }
+
+inline __m512i bounded(__m512i v, __m512i low, __m512i high) { return _mm512_min_epi32(_mm512_max_epi32(v, low), high); }
+
+template <typename Sum, typename T, bool kAffine, bool kAdd, bool kSign>
+void places(const EpilogueCall& call) {
+  constexpr int32_t top = (int32_t{1} << (8 * sizeof(T) - 1)) - 1;
+  const __mmask16 there = static_cast<__mmask16>((1u << call.columns) - 1);
+  const __m512i low16 = _mm512_set1_epi32(0xffff);
+  const __m512i low = _mm512_set1_epi32(call.low), high = _mm512_set1_epi32(call.high);
+  const __m512i least = _mm512_set1_epi32(-top - 1), most = _mm512_set1_epi32(top);
+  __m512i A = low, B = low, s = _mm512_setzero_si512(), threshold = low;
+  if constexpr (kAffine) {
+    A = _mm512_and_si512(load(there, call.A), low16);
+    B = load(there, call.B);
+    s = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(there, call.s));
+  }
+  if constexpr (kSign) threshold = load(there, call.threshold);
+  const Rounding after_affine(s), after_add(_mm512_set1_epi32(call.add_s));
+  const __m512i affine_zero = _mm512_set1_epi32(call.affine_zero), add_zero = _mm512_set1_epi32(call.add_zero);
+  const __m512i add_B = _mm512_set1_epi32(call.add_B);
+  const __m512i factors = _mm512_set1_epi32((call.A0 & 0xffff) | static_cast<int32_t>(static_cast<uint32_t>(call.A1) << 16));
+  const Sum* sums = static_cast<const Sum*>(call.sums);
+  const T* shortcut = static_cast<const T*>(call.shortcut);
+  T* y = static_cast<T*>(call.y);
+  uint8_t* signs = call.signs;
+  const bool two_bytes = call.columns > 8;
+  for (int32_t p = 0; p < call.places; ++p) {
+    __m512i v = bounded(load(there, sums), low, high);
+    if constexpr (kAffine) {
+      const __m512i moved = _mm512_add_epi32(_mm512_madd_epi16(v, A), B);
+      v = bounded(_mm512_add_epi32(after_affine(moved), affine_zero), least, most);
+    }
+    if constexpr (kAdd) {
+      // The two numbers of a lane side by side, as 16 bits each.
+      const __m512i pair = _mm512_mask_blend_epi16(0xaaaaaaaa, v, _mm512_slli_epi32(load(there, shortcut), 16));
+      const __m512i sum = _mm512_add_epi32(_mm512_madd_epi16(pair, factors), add_B);
+      v = bounded(_mm512_add_epi32(after_add(sum), add_zero), least, most);
+      shortcut += call.stride;
+    }
+    if constexpr (kAffine) {
+      if (y != nullptr) {
+        store(y, there, v);
+        y += call.stride;
+      }
+    }
+    if constexpr (kSign) {
+      const __mmask16 bits = _mm512_mask_cmpge_epi32_mask(there, v, threshold);
+      if (two_bytes) {
+        _store_mask16(reinterpret_cast<__mmask16*>(signs), bits);
+      } else {
+        *signs = static_cast<uint8_t>(bits);
+      }
+      signs += call.sign_stride;
+    }
+    sums += call.sum_stride;
+  }
+}
+
+template <typename Sum, typename T>
+void of_types(const EpilogueCall& call) {
+  const bool sign = call.threshold != nullptr;
+  if (call.A == nullptr) {
+    places<Sum, T, false, false, true>(call);
+  } else if (call.shortcut != nullptr) {
+    sign ? places<Sum, T, true, true, true>(call) : places<Sum, T, true, true, false>(call);
+  } else {
+    sign ? places<Sum, T, true, false, true>(call) : places<Sum, T, true, false, false>(call);
+  }
+}
+
+}  // namespace
+
+void epilogue_avx512(const EpilogueCall& call) {
+  with_short_type(call.bits, [&](auto type) {
+    if (call.sum_bits == 16) {
+      of_types<int16_t, decltype(type)>(call);
+    } else {
+      of_types<int32_t, decltype(type)>(call);
+    }
+  });
+}
+
+}  // namespace everbit

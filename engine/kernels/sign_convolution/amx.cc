@@ -1,0 +1,121 @@
+// Tiles: four of sums (64 places x 16 columns), one of weights, the places' cells in the other three. A step loads five tiles for four
+// products, 40 cycles of loads beside 64 of products. Cells lie side by side, so that a tile of them is one piece of 1 KiB.
+#include <immintrin.h>
+
+#include "../../bits.h"
+#include "sign_convolution.h"
+
+namespace everbit {
+namespace {
+
+struct alignas(64) TileConfiguration {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+constexpr int kRow = 64;  // bytes of a tile's row
+constexpr int32_t kTile = 16 * kRow;
+
+// Byte b of the even, then of the odd of 16 columns' words: where each is in two vectors of eight words.
+struct alignas(64) ColumnBytes {
+  uint8_t even[64];
+  uint8_t odd[64];
+
+  constexpr ColumnBytes() : even(), odd() {
+    for (int b = 0; b < 8; ++b) {
+      for (int m = 0; m < 8; ++m) {
+        const int column = 2 * m;
+        even[b * 8 + m] = static_cast<uint8_t>((column < 8 ? 0 : 64) + (column % 8) * 8 + b);
+        odd[b * 8 + m] = static_cast<uint8_t>((column + 1 < 8 ? 0 : 64) + ((column + 1) % 8) * 8 + b);
+      }
+    }
+  }
+};
+constexpr ColumnBytes kColumnBytes;
+
+template <int kTiles>
+void block(const int8_t* map, const int64_t* offsets, int32_t steps, const int8_t* panel, int32_t* sums) {
+  _tile_zero(0);
+  if constexpr (kTiles > 1) _tile_zero(1);
+  if constexpr (kTiles > 2) _tile_zero(2);
+  if constexpr (kTiles > 3) _tile_zero(3);
+  for (int32_t step = 0; step < steps; ++step) {
+    const int8_t* cells = map + offsets[step];
+    _tile_loadd(4, panel + int64_t{step} * kPanelStep, kRow);
+    _tile_loadd(5, cells, kRow);
+    _tile_dpbssd(0, 5, 4);
+    if constexpr (kTiles > 1) {
+      _tile_loadd(6, cells + kTile, kRow);
+      _tile_dpbssd(1, 6, 4);
+    }
+    if constexpr (kTiles > 2) {
+      _tile_loadd(7, cells + 2 * kTile, kRow);
+      _tile_dpbssd(2, 7, 4);
+    }
+    if constexpr (kTiles > 3) {
+      _tile_loadd(5, cells + 3 * kTile, kRow);
+      _tile_dpbssd(3, 5, 4);
+    }
+  }
+  _tile_stored(0, sums, kRow);
+  if constexpr (kTiles > 1) _tile_stored(1, sums + 256, kRow);
+  if constexpr (kTiles > 2) _tile_stored(2, sums + 512, kRow);
+  if constexpr (kTiles > 3) _tile_stored(3, sums + 768, kRow);
+}
+
+}  // namespace
+
+void sign_tiles_begin_amx() {
+  static const TileConfiguration configuration;
+  _tile_loadconfig(&configuration);
+}
+
+void sign_tiles_end_amx() { _tile_release(); }
+
+void sign_cells_amx(const uint64_t* bits, int32_t channels, int32_t pixels, int64_t plane, int8_t* cells) {
+  const __m512i minus = _mm512_set1_epi8(-1), plus = _mm512_set1_epi8(1);
+  const int32_t words = words_for(channels);
+  for (int32_t w = 0; w < words; ++w) {
+    const __mmask64 there = channel_mask(channels, w);
+    int8_t* to = cells + w * plane;
+    for (int32_t p = 0; p < pixels; ++p) {
+      const __m512i signs = _mm512_mask_blend_epi8(bits[p * words + w], minus, plus);
+      _mm512_storeu_si512(to + int64_t{p} * kCell, _mm512_maskz_mov_epi8(there, signs));
+    }
+  }
+}
+
+// Row k of a tile has four bits of each column, k of them from nibble k of its word: nibbles of 16 words are transposed, then spread.
+void sign_panel_amx(const uint64_t* first, const uint64_t* second, int32_t steps, int8_t* panel) {
+  const __m512i even_places = _mm512_load_si512(kColumnBytes.even), odd_places = _mm512_load_si512(kColumnBytes.odd);
+  const __m512i low = _mm512_set1_epi8(0x0f);
+  const __m512i minus = _mm512_set1_epi8(-1), plus = _mm512_set1_epi8(1);
+  for (int32_t step = 0; step < steps; ++step, panel += kPanelStep) {
+    const __m512i a = _mm512_loadu_si512(first + step * 8);
+    const __m512i b = second == nullptr ? _mm512_setzero_si512() : _mm512_loadu_si512(second + step * 8);
+    const __m512i even = _mm512_permutex2var_epi8(a, even_places, b);
+    const __m512i odd = _mm512_permutex2var_epi8(a, odd_places, b);
+    const __m512i odd_up = _mm512_slli_epi16(_mm512_and_si512(odd, low), 4);
+    const __m512i even_down = _mm512_and_si512(_mm512_srli_epi16(even, 4), low);
+    alignas(64) uint64_t rows[2][8];  // of even and of odd nibbles
+    _mm512_store_si512(rows[0], _mm512_or_si512(_mm512_and_si512(even, low), odd_up));
+    _mm512_store_si512(rows[1], _mm512_or_si512(even_down, _mm512_andnot_si512(low, odd)));
+    for (int k = 0; k < 16; ++k) {
+      _mm512_storeu_si512(panel + k * kRow, _mm512_mask_blend_epi8(rows[k & 1][k >> 1], minus, plus));
+    }
+  }
+}
+
+void sign_sums_amx(const int8_t* map, const int64_t* offsets, int32_t steps, const int8_t* panel, int32_t places, int32_t* sums) {
+  switch ((places + 15) / 16) {
+    case 4: block<4>(map, offsets, steps, panel, sums); break;
+    case 3: block<3>(map, offsets, steps, panel, sums); break;
+    case 2: block<2>(map, offsets, steps, panel, sums); break;
+    default: block<1>(map, offsets, steps, panel, sums);
+  }
+}
+
+}  // namespace everbit
