@@ -179,7 +179,7 @@ void sums_by_map(const Context& context, const BinarySumsScratch& room, const F&
   const int32_t steps = map.window.taps() * map.words;
   for (int32_t tap = 0; tap < map.window.taps(); ++tap) {
     const int64_t cell = int64_t{tap / map.window.kernel_width} * map.width + tap % map.window.kernel_width;
-    for (int32_t w = 0; w < map.words; ++w) room.offsets[tap * map.words + w] = w * map.plane + cell * kCell;
+    for (int32_t w = 0; w < map.words; ++w) room.offsets[w * map.window.taps() + tap] = w * map.plane + cell * kCell;
   }
   const uint64_t* x = context.input_values<uint64_t>();
   const uint64_t* bits = context.binary->bits;
@@ -190,18 +190,29 @@ void sums_by_map(const Context& context, const BinarySumsScratch& room, const F&
     const int32_t count = context.batch - image < map.images ? context.batch - image : map.images;
     fill_map(context, map, x + static_cast<size_t>(image) * static_cast<size_t>(in.pixels() * map.words), count, room.map);
     const int32_t cells = (count - 1) * image_cells + (out.height - 1) * map.width + out.width;
+    // Runs of nearly one length: a short one would wait for its tiles.
+    const int32_t tiles = (cells + kTileRows - 1) / kTileRows;
+    const int32_t runs = (cells + kMapRows - 1) / kMapRows;
     parallel_for(context.threads, panels, 1, [&](int64_t from, int64_t to, int thread) {
       int8_t* panel = room.panels + int64_t{thread} * steps * kPanelStep;
       int32_t* sums = room.sums + int64_t{thread} * kMapRows * kPanelColumns;
       sign_tiles_begin();
       for (int32_t n = static_cast<int32_t>(from); n < to; ++n) {
         const uint64_t* first = bits + int64_t{2 * n} * steps * 8;
-        sign_panel(first, 2 * n + 1 < blocks ? first + int64_t{steps} * 8 : nullptr, steps, panel);
+        const SignColumns columns{first, 2 * n + 1 < blocks ? first + int64_t{steps} * 8 : nullptr, map.window.taps(), map.words};
+        const bool once = cells <= kMapRows;
+        if (!once) sign_panel(columns, panel);
         const int32_t channel = n * kPanelColumns;
         const int32_t channels = out.channels - channel < kPanelColumns ? out.channels - channel : kPanelColumns;
-        for (int32_t cell = 0; cell < cells; cell += kMapRows) {
-          const int32_t end = cells - cell < kMapRows ? cells : cell + kMapRows;
-          sign_sums(room.map + int64_t{cell} * kCell, room.offsets, steps, panel, end - cell, sums);
+        for (int32_t run = 0; run < runs; ++run) {
+          const int32_t cell = tiles * run / runs * kTileRows;
+          const int32_t next_cell = tiles * (run + 1) / runs * kTileRows;
+          const int32_t end = next_cell < cells ? next_cell : cells;
+          if (once) {
+            sign_sums_once(room.map, room.offsets, columns, panel, cells, sums);
+          } else {
+            sign_sums(room.map + int64_t{cell} * kCell, room.offsets, steps, panel, end - cell, sums);
+          }
           for (int32_t at = cell; at < end;) {
             const int32_t row = at % image_cells / map.width, column = at % map.width;
             const int32_t next = at - column + map.width;  // the first cell of the next row

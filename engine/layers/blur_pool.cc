@@ -1,5 +1,7 @@
 // Blur pool: the binomial filter [1 2 1] x [1 2 1] / 16 over every channel, with a stride; its gradient is the transposed filter.
 // Sums of 9 terms of 32 + 3 bits, and of at most 9 gradients times 4.
+#include <type_traits>
+
 #include "../memory.h"
 #include "../parallel.h"
 #include "depthwise_shape.h"
@@ -20,7 +22,7 @@ Window window_of(const LayerRecord& layer) {
 
 struct Scratch {
   int8_t* filter;  // 9 x C
-  int64_t* sums;   // threads x one output row, or the gradients of all inputs
+  int64_t* sums;   // threads x one output row (as the kernel gives them), or the gradients of all inputs
 
   Scratch(Region& s, const Extent& extent) {
     const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
@@ -40,6 +42,19 @@ Scratch scratch_of(const Context& context) {
     for (int32_t c = 0; c < channels; ++c) room.filter[tap * channels + c] = kFilter[tap];
   }
   return room;
+}
+
+// The mean around the zero point; sums of 8 and 16-bit values have 32 bits.
+template <typename T>
+inline T blurred(int32_t sum, int32_t zero_point) {
+  constexpr int32_t top = (int32_t{1} << (8 * sizeof(T) - 1)) - 1;
+  const int32_t v = zero_point + rounding_shift32(sum, kFilterShift);
+  return static_cast<T>(v > top ? top : v < -top - 1 ? -top - 1 : v);
+}
+
+template <typename T>
+inline T blurred(int64_t sum, int32_t zero_point) {
+  return static_cast<T>(saturate(zero_point + rounding_shift(sum, kFilterShift), 8 * sizeof(T)));
 }
 
 }  // namespace
@@ -63,15 +78,14 @@ void blur_pool_forward(const Context& context) {
   const DepthwiseShape shape = depthwise_shape(window_of(context.layer), in, out);
   with_activation_type(out.bits, [&](auto type) {
     using T = decltype(type);
+    using Sum = std::conditional_t<sizeof(T) == sizeof(int32_t), int64_t, int32_t>;
     parallel_for(context.threads, context.batch * out.height, kElementGrain / values, [&](int64_t first, int64_t last, int thread) {
-      int64_t* sums = room.sums + int64_t{thread} * values;
+      Sum* sums = reinterpret_cast<Sum*>(room.sums + int64_t{thread} * values);
       for (int64_t row = first; row < last; ++row) {
         const T* image = context.input_values<T>() + row / out.height * in.elements();
         depthwise_row({shape, image, in.bits, in.zero_point, room.filter, static_cast<int32_t>(row % out.height), sums});
-        T* y = context.output_values<T>() + row * values;
-        for (int32_t i = 0; i < values; ++i) {
-          y[i] = static_cast<T>(saturate(out.zero_point + rounding_shift(sums[i], kFilterShift), out.bits));
-        }
+        T* __restrict y = context.output_values<T>() + row * values;
+        for (int32_t i = 0; i < values; ++i) y[i] = blurred<T>(sums[i], out.zero_point);
       }
     });
   });

@@ -24,15 +24,17 @@ bool learns(const LayerRecord& layer) { return layer.parameters[kRealWeight] != 
 
 struct ForwardScratch {
   int8_t* weights;
-  int64_t* row;     // threads x sums of one output row
-  int64_t* offset;  // biases
+  RealOffsets offsets;  // biases
+  int64_t* row;         // threads x sums of one output row
+  int32_t* short_row;   // the same where the kernel gives 32 bits
 
-  ForwardScratch(Region& s, const Extent& extent) {
+  ForwardScratch(Region& s, const Extent& extent)
+      : weights(s.take<int8_t>(learns(extent.layer) ? static_cast<size_t>(weight_count(extent.program, extent.layer)) : 0)),
+        offsets(s, extent.program.tensor(extent.layer.output).channels) {
     const TensorRecord& out = extent.program.tensor(extent.layer.output);
-    const size_t channels = static_cast<size_t>(out.channels);
-    weights = s.take<int8_t>(learns(extent.layer) ? static_cast<size_t>(weight_count(extent.program, extent.layer)) : 0);
-    row = s.take<int64_t>(static_cast<size_t>(extent.threads) * static_cast<size_t>(out.width) * channels);
-    offset = s.take<int64_t>(channels);
+    const size_t values = static_cast<size_t>(extent.threads) * static_cast<size_t>(out.width) * static_cast<size_t>(out.channels);
+    row = s.take<int64_t>(values);
+    short_row = s.take<int32_t>(extent.program.tensor(extent.layer.inputs[0]).bits == 32 ? 0 : values);
   }
 };
 
@@ -76,16 +78,23 @@ void depthwise_convolution_forward(const Context& context) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   Region scratch{static_cast<uint8_t*>(context.scratch)};
-  const ForwardScratch room(scratch, extent_of(context));
+  ForwardScratch room(scratch, extent_of(context));
   const int8_t* weights = real_forward_weights(context, room.weights, weight_count(context.program, context.layer));
-  for (int32_t c = 0; c < out.channels; ++c) room.offset[c] = real_bias(context, c);
+  fill_offsets(context, weights, window_of(context.layer).taps(), out.channels, 1, 0, room.offsets);
   const DepthwiseShape shape = depthwise_shape(window_of(context.layer), in, out);
   const int32_t values = out.width * out.channels;
   parallel_for(context.threads, context.batch * out.height, kElementGrain / values, [&](int64_t first, int64_t last, int thread) {
     int64_t* sums = room.row + int64_t{thread} * values;
+    int32_t* short_sums = room.short_row + int64_t{thread} * values;
     for (int32_t row = static_cast<int32_t>(first); row < last; ++row) {
-      depthwise_row({shape, image_of(context, row / out.height), in.bits, in.zero_point, weights, row % out.height, sums});
-      real_requantize(context, sums, room.offset, row * out.width, out.width);
+      void* to = in.bits == 32 ? static_cast<void*>(sums) : short_sums;
+      depthwise_row({shape, image_of(context, row / out.height), in.bits, in.zero_point, weights, row % out.height, to});
+      if (room.offsets.fit) {
+        real_requantize(context, short_sums, room.offsets, row * out.width, out.width);
+        continue;
+      }
+      for (int32_t i = 0; in.bits != 32 && i < values; ++i) sums[i] = short_sums[i];
+      real_requantize(context, sums, room.offsets, row * out.width, out.width);
     }
   });
 }

@@ -11,14 +11,30 @@ const char* input_check(const Program& program, const LayerRecord& layer) {
   return nullptr;
 }
 
+namespace {
+
+inline int16_t around(uint8_t u, int32_t offset) {
+  const int32_t v = 2 * u - offset;
+  return static_cast<int16_t>(v > INT16_MAX ? INT16_MAX : v < INT16_MIN ? INT16_MIN : v);
+}
+
+}  // namespace
+
 void input_forward(const Context& context) {
   const TensorRecord& out = context.output();
   const int16_t* offset = context.program.array<int16_t>(context.layer, 0);
   parallel_for(context.threads, context.batch * out.pixels(), kElementGrain / out.channels, [&](int64_t first, int64_t last, int) {
     const uint8_t* u = context.images + first * out.channels;
     int16_t* y = context.output_values<int16_t>() + first * out.channels;
+    bool one_offset = true;
+    for (int32_t c = 1; c < out.channels; ++c) one_offset = one_offset && offset[c] == offset[0];
+    if (one_offset) {
+      const int32_t by = offset[0];
+      for (int64_t i = 0; i < (last - first) * out.channels; ++i) y[i] = around(u[i], by);
+      return;
+    }
     for (int64_t p = first; p < last; ++p) {
-      for (int32_t c = 0; c < out.channels; ++c) *y++ = static_cast<int16_t>(saturate(2 * *u++ - offset[c], 16));
+      for (int32_t c = 0; c < out.channels; ++c) *y++ = around(*u++, offset[c]);
     }
   });
 }

@@ -1,4 +1,7 @@
 // Max and global max pools. A gradient goes to the place that won; at most one gradient a tap meets there, 255^2 of them, below 2^31.
+#include <cstring>
+
+#include "../kernels/elementwise/elementwise.h"
 #include "../parallel.h"
 #include "layers.h"
 #include "same_numbers.h"
@@ -44,9 +47,41 @@ void max_of(const Window& window, const TensorRecord& in, const T* image, int32_
   });
 }
 
+// Without winners, row by row: the outputs of a row whose window is whole take the maximum over a run of pixels at stride 1, tap by tap.
+void forward_rows(const Context& context, const Window& window) {
+  const TensorRecord& in = context.input();
+  const TensorRecord& out = context.output();
+  const int64_t grain = kElementGrain / (int64_t{window.taps()} * out.channels * out.width);
+  with_activation_type(out.bits, [&](auto type) {
+    using T = decltype(type);
+    parallel_for(context.threads, context.batch * out.height, grain, [&](int64_t first, int64_t last, int) {
+      for (int64_t row = first; row < last; ++row) {
+        const T* image = context.input_values<T>() + row / out.height * in.elements();
+        T* y = context.output_values<T>() + row * out.width * out.channels;
+        for_each_tap(window, in, static_cast<int32_t>(row % out.height), 0, [&](int32_t tap, int32_t pixel) {
+          const T* x = image + static_cast<int64_t>(pixel) * in.channels;
+          const int32_t count = out.width * out.channels;
+          if (tap == 0) {
+            std::memcpy(y, x, static_cast<size_t>(count) * sizeof(T));
+          } else {
+            maximum_loop({x, y, out.bits, count});
+          }
+        });
+      }
+    });
+  });
+}
+
+// Whether every window is whole and windows follow one another pixel by pixel.
+bool has_runs(const Window& window, const TensorRecord& in, const TensorRecord& out) {
+  return window.stride == 1 && window.top == 0 && window.left == 0 && out.height + window.kernel_height - 1 <= in.height &&
+         out.width + window.kernel_width - 1 <= in.width;
+}
+
 void forward(const Context& context, const Window& window) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
+  if (!context.training && has_runs(window, in, out)) return forward_rows(context, window);
   uint16_t* winner = context.training ? static_cast<uint16_t*>(context.saved) : nullptr;
   const int64_t grain = kElementGrain / (int64_t{window.taps()} * out.channels);
   with_activation_type(out.bits, [&](auto type) {

@@ -1,6 +1,7 @@
 #include "real_weights.h"
 
 #include "../kernels/elementwise/elementwise.h"
+#include "../kernels/requantize/requantize.h"
 #include "../parallel.h"
 
 namespace everbit {
@@ -42,14 +43,59 @@ const int8_t* real_forward_weights(const Context& context, int8_t* room, int32_t
   return room;
 }
 
-void real_requantize(const Context& context, const int64_t* sums, const int64_t* offset, int32_t first, int32_t pixels) {
+void fill_offsets(const Context& context, const int8_t* weights, int32_t length, int64_t step, int64_t next, int32_t zero_point,
+                  RealOffsets& offsets) {
+  const int32_t channels = context.output().channels;
+  const int8_t* exponent = context.program.array<int8_t>(context.layer, kRealExponent);
+  const bool one_multiplier = context.parameter(kRealWeight) != nullptr;
+  const int32_t bits = context.input().bits;
+  uint32_t too_large = bits == 32 || context.output().bits == 32;
+  parallel_for(context.threads, channels, kElementGrain / length, [&](int64_t first, int64_t last, int) {
+    uint32_t wide = 0;
+    for (int64_t c = first; c < last; ++c) {
+      const int8_t* w = weights + c * next;
+      int32_t sum = 0;  // of at most 2^24 weights
+      uint32_t magnitude = 0;
+      for (int32_t k = 0; k < length; ++k) {
+        const int32_t value = w[k * step];
+        sum += value;
+        magnitude += static_cast<uint32_t>(value < 0 ? -value : value);
+      }
+      const int64_t offset = real_bias(context, static_cast<int32_t>(c)) - int64_t{sum} * zero_point;
+      const int64_t largest = (int64_t{magnitude} << (bits & 31)) + (offset < 0 ? -offset : offset);  // values may be unsigned
+      const int32_t by = exponent[one_multiplier ? 0 : c];
+      wide |= largest > INT32_MAX || by > 0 || by < -31;
+      offsets.all[c] = offset;
+      offsets.fitting[c] = static_cast<int32_t>(offset);
+    }
+    join_or(too_large, wide);
+  });
+  offsets.fit = too_large == 0;
+}
+
+namespace {
+
+uint8_t* output_at(const Context& context, int32_t first) {
   const TensorRecord& out = context.output();
-  uint8_t* y = context.output_values<uint8_t>() +
-               static_cast<size_t>(first) * static_cast<size_t>(out.channels) * static_cast<size_t>(out.bits / 8);
-  requantize_loop({sums, y, out.bits, pixels, out.channels, offset, context.program.array<int32_t>(context.layer, kRealMantissa),
-                   context.program.array<int8_t>(context.layer, kRealExponent), context.parameter(kRealWeight) != nullptr,
-                   out.zero_point},
+  return context.output_values<uint8_t>() +
+         static_cast<size_t>(first) * static_cast<size_t>(out.channels) * static_cast<size_t>(out.bits / 8);
+}
+
+}  // namespace
+
+void real_requantize(const Context& context, const int64_t* sums, const RealOffsets& offsets, int32_t first, int32_t pixels) {
+  const TensorRecord& out = context.output();
+  requantize_loop({sums, output_at(context, first), out.bits, pixels, out.channels, offsets.all,
+                   context.program.array<int32_t>(context.layer, kRealMantissa), context.program.array<int8_t>(context.layer, kRealExponent),
+                   context.parameter(kRealWeight) != nullptr, out.zero_point},
                   1);
+}
+
+void real_requantize(const Context& context, const int32_t* sums, const RealOffsets& offsets, int32_t first, int32_t pixels) {
+  const TensorRecord& out = context.output();
+  short_requantize({sums, output_at(context, first), out.bits, pixels, out.channels, offsets.fitting,
+                    context.program.array<int32_t>(context.layer, kRealMantissa), context.program.array<int8_t>(context.layer, kRealExponent),
+                    context.parameter(kRealWeight) != nullptr, out.zero_point});
 }
 
 }  // namespace everbit

@@ -89,6 +89,9 @@ void depthwise_vector(Draw& draw) {
   const int32_t zero_point = x_bits == 32 ? 0 : drawn;
   for (int32_t row = 0; row < out; ++row) {
     depthwise_row({shape, x, x_bits, zero_point, w, row, row_sums});
+    // Sums of 32 bits stand in the first half; from the last on, so that none is overwritten unread.
+    const int32_t* short_sums = reinterpret_cast<const int32_t*>(row_sums);
+    for (int32_t i = x_bits == 32 ? 0 : out * channels; i-- > 0;) row_sums[i] = short_sums[i];
     draw.digest.add(row_sums, static_cast<size_t>(out * channels));
   }
   depthwise_input_gradient({shape, g, g_bits, w, input_sums});

@@ -27,7 +27,7 @@ struct DepthwiseRow {
   int32_t x_bits, zero_point;
   const int8_t* w;
   int32_t row;
-  int64_t* sums;  // out_width x channels
+  void* sums;  // out_width x channels, of 32 bits where x has 8 or 16, of 64 where it has 32
 };
 
 // sums[pixel][c] = sum over the taps and the outputs that read the pixel of g * w; overwritten. g: 8, 16 or 32 bits.

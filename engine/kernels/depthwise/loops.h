@@ -8,12 +8,14 @@ namespace everbit {
 namespace EVERBIT_ISA_NAME {
 
 constexpr int32_t kBlock = 64;  // channels whose sums stay in registers
+constexpr int32_t kSmallBlock = 16;
 
 // Calls f(first channel, count): whole blocks with a count the compiler knows, then the rest.
 template <typename F>
 inline void by_blocks(int32_t channels, F&& f) {
   int32_t first = 0;
   for (; first + kBlock <= channels; first += kBlock) f(first, kBlock);
+  for (; first + kSmallBlock <= channels; first += kSmallBlock) f(first, kSmallBlock);
   if (first < channels) f(first, channels - first);
 }
 
@@ -29,7 +31,7 @@ void row_typed(const DepthwiseRow& call) {
   const int32_t top = call.row * s.stride - s.top;
   for (int32_t column = 0; column < s.out_width; ++column) {
     const int32_t left = column * s.stride - s.left;
-    int64_t* sums = call.sums + static_cast<int64_t>(column) * s.channels;
+    Difference* sums = static_cast<Difference*>(call.sums) + static_cast<int64_t>(column) * s.channels;
     by_blocks(s.channels, [&](int32_t first, int32_t count) __attribute__((always_inline)) {
       Difference total[kBlock] = {};
       for (int32_t i = 0; i < s.kernel_height; ++i) {

@@ -14,6 +14,7 @@ namespace everbit {
   void requantize(const RequantizeCall&); \
   void norm(const NormCall&);             \
   void prelu(const PreluCall&);           \
+  void maximum(const MaximumCall&);       \
   }
 EVERBIT_DECLARE(scalar)
 EVERBIT_DECLARE(avx2)
@@ -96,6 +97,11 @@ void prelu_loop(const PreluCall& call, int threads) {
     part.pixels = static_cast<int32_t>(last - first);
     kTable.active()(part);
   });
+}
+
+void maximum_loop(const MaximumCall& call) {
+  constexpr KernelTable<void(const MaximumCall&)> kTable = EVERBIT_TABLE(maximum);
+  kTable.active()(call);
 }
 
 }  // namespace everbit

@@ -87,11 +87,21 @@ struct PreluCall {
   int32_t y_zero_point;
 };
 
+// y[i] = max(x[i], y[i]) of 8, 16 or 32 bits.
+struct MaximumCall {
+  const void* x;
+  void* y;
+  int32_t bits;
+  int32_t count;
+};
+
 void affine_loop(const AffineCall&, int threads);
 void add_loop(const AddCall&, int threads);
 void sign_loop(const SignCall&, int threads);
 void requantize_loop(const RequantizeCall&, int threads);
 void norm_loop(const NormCall&, int threads);
 void prelu_loop(const PreluCall&, int threads);
+// On the caller's thread.
+void maximum_loop(const MaximumCall&);
 
 }  // namespace everbit

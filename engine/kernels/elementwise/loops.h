@@ -167,6 +167,16 @@ void prelu_typed(const PreluCall& call) {
   }
 }
 
+void maximum(const MaximumCall& call) {
+  with_activation_type(call.bits, [&](auto type) {
+    using T = decltype(type);
+    const T* __restrict x = static_cast<const T*>(call.x);
+    T* __restrict y = static_cast<T*>(call.y);
+    const int32_t count = call.count;
+    for (int32_t i = 0; i < count; ++i) y[i] = x[i] > y[i] ? x[i] : y[i];
+  });
+}
+
 void affine(const AffineCall& call) {
   with_short_type(call.x_bits,
                   [&](auto x) { with_short_type(call.y_bits, [&](auto y) { affine_typed<decltype(x), decltype(y)>(call); }); });

@@ -8,19 +8,23 @@
 namespace everbit {
 namespace {
 
-// A rounding right shift, half away from zero, by lane.
+// A rounding right shift, half away from zero, of v + add: the sum with half a unit, less 1 where v + add was negative.
 struct Rounding {
   __m512i half;
   __m512i shift;
-  __mmask16 shifts;  // lanes whose shift is not 0
+  __m512i add;       // with the half
+  __m512i negative;  // below it v + add is negative; where the shift is 0, nothing is
 
-  explicit Rounding(__m512i by)
-      : half(_mm512_srli_epi32(_mm512_sllv_epi32(_mm512_set1_epi32(1), by), 1)), shift(by), shifts(_mm512_test_epi32_mask(by, by)) {}
+  Rounding(__m512i by, __m512i addend)
+      : half(_mm512_srli_epi32(_mm512_sllv_epi32(_mm512_set1_epi32(1), by), 1)),
+        shift(by),
+        add(_mm512_add_epi32(addend, half)),
+        negative(_mm512_mask_mov_epi32(half, _mm512_testn_epi32_mask(by, by), _mm512_set1_epi32(INT32_MIN))) {}
 
   __m512i operator()(__m512i v) const {
-    const __mmask16 negative = _mm512_mask_cmplt_epi32_mask(shifts, v, _mm512_setzero_si512());
-    const __m512i moved = _mm512_add_epi32(v, half);
-    return _mm512_srav_epi32(_mm512_mask_sub_epi32(moved, negative, moved, _mm512_set1_epi32(1)), shift);
+    const __m512i moved = _mm512_add_epi32(v, add);
+    const __mmask16 below = _mm512_cmplt_epi32_mask(moved, negative);
+    return _mm512_srav_epi32(_mm512_mask_sub_epi32(moved, below, moved, _mm512_set1_epi32(1)), shift);
   }
 };
 
@@ -32,24 +36,33 @@ inline void store(int16_t* to, __mmask16 there, __m512i v) { _mm256_mask_storeu_
 
 inline __m512i bounded(__m512i v, __m512i low, __m512i high) { return _mm512_min_epi32(_mm512_max_epi32(v, low), high); }
 
+// The zero point of what the affine or the add gives comes on last, where it is stored; bounds, thresholds and the add's constant take it
+// off. Before an add of 16-bit values it cannot wait, since its factors are multiplied in 16 bits.
 template <typename Sum, typename T, bool kAffine, bool kAdd, bool kSign>
 void places(const EpilogueCall& call) {
   constexpr int32_t top = (int32_t{1} << (8 * sizeof(T) - 1)) - 1;
   const __mmask16 there = static_cast<__mmask16>((1u << call.columns) - 1);
-  const __m512i low16 = _mm512_set1_epi32(0xffff);
+  const __m512i low16 = _mm512_set1_epi32(0xffff), none = _mm512_setzero_si512();
   const __m512i low = _mm512_set1_epi32(call.low), high = _mm512_set1_epi32(call.high);
-  const __m512i least = _mm512_set1_epi32(-top - 1), most = _mm512_set1_epi32(top);
-  __m512i A = low, B = low, s = _mm512_setzero_si512(), threshold = low;
+  __m512i A = none, B = none, s = none, threshold = none;
   if constexpr (kAffine) {
     A = _mm512_and_si512(load(there, call.A), low16);
     B = load(there, call.B);
     s = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(there, call.s));
   }
-  if constexpr (kSign) threshold = load(there, call.threshold);
-  const Rounding after_affine(s), after_add(_mm512_set1_epi32(call.add_s));
-  const __m512i affine_zero = _mm512_set1_epi32(call.affine_zero), add_zero = _mm512_set1_epi32(call.add_zero);
-  const __m512i add_B = _mm512_set1_epi32(call.add_B);
+  constexpr bool kEarly = kAdd && sizeof(T) == 2;
+  const int32_t late = kEarly ? 0 : call.affine_zero;
+  const Rounding after_affine(s, B);
+  const __m512i early = _mm512_set1_epi32(call.affine_zero - late);
+  const __m512i affine_low = _mm512_set1_epi32(-top - 1 - late), affine_high = _mm512_set1_epi32(top - late);
+  const Rounding after_add(_mm512_set1_epi32(call.add_s), _mm512_set1_epi32(call.add_B + call.A0 * late));
+  const __m512i add_low = _mm512_set1_epi32(-top - 1 - call.add_zero), add_high = _mm512_set1_epi32(top - call.add_zero);
   const __m512i factors = _mm512_set1_epi32((call.A0 & 0xffff) | static_cast<int32_t>(static_cast<uint32_t>(call.A1) << 16));
+  const __m512i zero_point = _mm512_set1_epi32(kAdd ? call.add_zero : kAffine ? call.affine_zero : 0);
+  if constexpr (kSign) {
+    const __m512i always = _mm512_set1_epi32(INT16_MIN), never = _mm512_set1_epi32(INT16_MAX + 1);
+    threshold = _mm512_sub_epi32(bounded(load(there, call.threshold), always, never), zero_point);
+  }
   const Sum* sums = static_cast<const Sum*>(call.sums);
   const T* shortcut = static_cast<const T*>(call.shortcut);
   T* y = static_cast<T*>(call.y);
@@ -58,19 +71,19 @@ void places(const EpilogueCall& call) {
   for (int32_t p = 0; p < call.places; ++p) {
     __m512i v = bounded(load(there, sums), low, high);
     if constexpr (kAffine) {
-      const __m512i moved = _mm512_add_epi32(_mm512_madd_epi16(v, A), B);
-      v = bounded(_mm512_add_epi32(after_affine(moved), affine_zero), least, most);
+      v = after_affine(_mm512_madd_epi16(v, A));
+      if constexpr (kEarly) v = _mm512_add_epi32(v, early);
+      v = bounded(v, affine_low, affine_high);
     }
     if constexpr (kAdd) {
       // The two numbers of a lane side by side, as 16 bits each.
       const __m512i pair = _mm512_mask_blend_epi16(0xaaaaaaaa, v, _mm512_slli_epi32(load(there, shortcut), 16));
-      const __m512i sum = _mm512_add_epi32(_mm512_madd_epi16(pair, factors), add_B);
-      v = bounded(_mm512_add_epi32(after_add(sum), add_zero), least, most);
+      v = bounded(after_add(_mm512_madd_epi16(pair, factors)), add_low, add_high);
       shortcut += call.stride;
     }
     if constexpr (kAffine) {
       if (y != nullptr) {
-        store(y, there, v);
+        store(y, there, _mm512_add_epi32(v, zero_point));
         y += call.stride;
       }
     }

@@ -15,14 +15,22 @@ void sign_cells(const uint64_t* bits, int32_t channels, int32_t pixels, int64_t 
   kTable.active()(bits, channels, pixels, plane, cells);
 }
 
-void sign_panel(const uint64_t* first, const uint64_t* second, int32_t steps, int8_t* panel) {
+void sign_panel(const SignColumns& columns, int8_t* panel) {
   constexpr KernelTable<SignPanel> kTable = {sign_panel_scalar, nullptr, nullptr, EVERBIT_AMX(sign_panel_amx)};
-  kTable.active()(first, second, steps, panel);
+  kTable.active()(columns, panel);
 }
 
 void sign_sums(const int8_t* map, const int64_t* offsets, int32_t steps, const int8_t* panel, int32_t places, int32_t* sums) {
   constexpr KernelTable<SignSums> kTable = {sign_sums_scalar, nullptr, nullptr, EVERBIT_AMX(sign_sums_amx)};
   kTable.active()(map, offsets, steps, panel, places, sums);
+}
+
+void sign_sums_once(const int8_t* map, const int64_t* offsets, const SignColumns& columns, int8_t* panel, int32_t places, int32_t* sums) {
+#if defined(EVERBIT_HAS_AMX)
+  if (sign_convolution_is_fast()) return sign_sums_once_amx(map, offsets, columns, panel, places, sums);
+#endif
+  sign_panel(columns, panel);
+  sign_sums(map, offsets, columns.steps(), panel, places, sums);
 }
 
 void sign_tiles_begin() {

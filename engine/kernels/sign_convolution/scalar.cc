@@ -13,11 +13,12 @@ void sign_cells_scalar(const uint64_t* bits, int32_t channels, int32_t pixels, i
   }
 }
 
-void sign_panel_scalar(const uint64_t* first, const uint64_t* second, int32_t steps, int8_t* panel) {
-  for (int32_t step = 0; step < steps; ++step) {
+void sign_panel_scalar(const SignColumns& columns, int8_t* panel) {
+  for (int32_t step = 0; step < columns.steps(); ++step) {
+    const int32_t from = step % columns.taps * columns.words + step / columns.taps;
     for (int32_t n = 0; n < kPanelColumns; ++n) {
-      const uint64_t* block = n < 8 ? first : second;
-      const uint64_t word = block == nullptr ? 0 : block[step * 8 + n % 8];
+      const uint64_t* block = n < 8 ? columns.first : columns.second;
+      const uint64_t word = block == nullptr ? 0 : block[from * 8 + n % 8];
       for (int32_t c = 0; c < kCell; ++c) panel[(c / 4) * kCell + n * 4 + c % 4] = ((word >> c) & 1) != 0 ? 1 : -1;
     }
     panel += kPanelStep;
