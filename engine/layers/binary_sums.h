@@ -67,7 +67,7 @@ struct BinarySumsScratch {
   int16_t* block;     // threads x rows x C_out, where the sums have no memory of their own
   int8_t* map;
   int8_t* panels;     // threads x steps x kPanelStep
-  int32_t* sums;      // threads x kMapRows x kPanelColumns
+  int32_t* sums;      // threads x 2 x kMapRows x kPanelColumns
   int64_t* offsets;   // steps
 
   BinarySumsScratch(Region& s, const Extent& extent) {
@@ -86,7 +86,7 @@ struct BinarySumsScratch {
     if (!suits_map(extent.program, extent.layer)) return;
     map = by_map.take<int8_t>(static_cast<size_t>(SignMap(in, out, window, extent.batch).bytes()));
     panels = by_map.take<int8_t>(threads * steps * kPanelStep);
-    sums = by_map.take<int32_t>(threads * kMapRows * kPanelColumns);
+    sums = by_map.take<int32_t>(threads * 2 * kMapRows * kPanelColumns);
     offsets = by_map.take<int64_t>(steps);
     if (by_map.used > s.used) s.used = by_map.used;
   }
@@ -170,7 +170,73 @@ void sums_by_patches(const Context& context, const BinarySumsScratch& room, int1
 // Fills the map with `count` images from `image` on.
 void fill_map(const Context& context, const SignMap& map, const uint64_t* image, int32_t count, int8_t* cells);
 
-// Panels of 16 channels, each over all places of the map: blocks are runs of places of one row.
+constexpr int32_t kPiece = 8;  // places used at a time, while tiles multiply
+
+// Sums of consecutive cells of a map, to be used piece by piece: runs of places of one row.
+template <typename F>
+class CellSums {
+ public:
+  CellSums(const F& use, const SignMap& map, const TensorRecord& out, int32_t image)
+      : use_(use), map_(map), out_(out), image_(image) {}
+
+  // Takes sums of the cells from `first` to `end`, of one block of channels.
+  void take(const int32_t* sums, int32_t first, int32_t end, int32_t channel, int32_t channels) {
+    sums_ = sums;
+    channel_ = channel;
+    channels_ = channels;
+    left_ = end - first;
+    const int32_t row = first / map_.width;
+    column_ = first % map_.width;
+    row_ = row % map_.height;
+    place_ = (image_ + row / map_.height) * out_.pixels();  // the next place: behind the border, where it begins in one
+    place_ += row_ < out_.height ? row_ * out_.width + (column_ < out_.width ? column_ : out_.width) : out_.pixels();
+  }
+
+  void next() {
+    if (left_ > 0 && (column_ >= out_.width || row_ >= out_.height)) skip_border();
+    if (left_ <= 0) return;
+    int32_t places = out_.width - column_;
+    places = places < kPiece ? places : kPiece;
+    places = places < left_ ? places : left_;
+    use_({sums_, 32, kPanelColumns, place_, places, channel_, channels_});
+    advance(places);
+    place_ += places;
+  }
+
+  void finish() {
+    while (left_ > 0) next();
+  }
+
+  static void work(void* state) { static_cast<CellSums*>(state)->next(); }
+
+ private:
+  void advance(int32_t cells) {
+    sums_ += int64_t{cells} * kPanelColumns;
+    column_ += cells;
+    left_ -= cells;
+  }
+
+  // Behind the places of a row, and behind the rows of an image, which the next image's follow.
+  void skip_border() {
+    int32_t cells = map_.width - column_;
+    for (++row_; row_ >= out_.height && row_ < map_.height; ++row_) cells += map_.width;
+    if (row_ >= map_.height) row_ = 0;
+    advance(cells);
+    column_ = 0;
+  }
+
+  const F& use_;
+  const SignMap& map_;
+  const TensorRecord& out_;
+  int32_t image_;  // the first one of the map
+  const int32_t* sums_ = nullptr;
+  int32_t channel_ = 0, channels_ = 0;
+  int32_t left_ = 0;  // cells
+  int32_t row_ = 0, column_ = 0;
+  int32_t place_ = 0;
+};
+
+// Panels of 16 channels, each over all places of the map. The sums of one block are used while the tiles make those of the next.
 template <typename F>
 void sums_by_map(const Context& context, const BinarySumsScratch& room, const F& use) {
   const TensorRecord& in = context.input();
@@ -182,51 +248,42 @@ void sums_by_map(const Context& context, const BinarySumsScratch& room, const F&
     for (int32_t w = 0; w < map.words; ++w) room.offsets[w * map.window.taps() + tap] = w * map.plane + cell * kCell;
   }
   const uint64_t* x = context.input_values<uint64_t>();
-  const uint64_t* bits = context.binary->bits;
   const int32_t blocks = (out.channels + 7) / 8;
-  const int32_t panels = (blocks + 1) / 2;
-  const int32_t image_cells = map.width * map.height;
   for (int32_t image = 0; image < context.batch; image += map.images) {
     const int32_t count = context.batch - image < map.images ? context.batch - image : map.images;
     fill_map(context, map, x + static_cast<size_t>(image) * static_cast<size_t>(in.pixels() * map.words), count, room.map);
-    const int32_t cells = (count - 1) * image_cells + (out.height - 1) * map.width + out.width;
+    const int32_t cells = (count - 1) * map.width * map.height + (out.height - 1) * map.width + out.width;
     // Runs of nearly one length: a short one would wait for its tiles.
     const int32_t tiles = (cells + kTileRows - 1) / kTileRows;
     const int32_t runs = (cells + kMapRows - 1) / kMapRows;
-    parallel_for(context.threads, panels, 1, [&](int64_t from, int64_t to, int thread) {
+    parallel_for(context.threads, (blocks + 1) / 2, 1, [&](int64_t from, int64_t to, int thread) {
       int8_t* panel = room.panels + int64_t{thread} * steps * kPanelStep;
-      int32_t* sums = room.sums + int64_t{thread} * kMapRows * kPanelColumns;
+      int32_t* sums = room.sums + int64_t{thread} * 2 * kMapRows * kPanelColumns;
+      CellSums<F> made(use, map, out, image);
+      const Interlude interlude{CellSums<F>::work, &made, steps * kPiece / kMapRows};
+      int32_t turn = 0;
       sign_tiles_begin();
       for (int32_t n = static_cast<int32_t>(from); n < to; ++n) {
-        const uint64_t* first = bits + int64_t{2 * n} * steps * 8;
+        const uint64_t* first = context.binary->bits + int64_t{2 * n} * steps * 8;
         const SignColumns columns{first, 2 * n + 1 < blocks ? first + int64_t{steps} * 8 : nullptr, map.window.taps(), map.words};
-        const bool once = cells <= kMapRows;
-        if (!once) sign_panel(columns, panel);
-        const int32_t channel = n * kPanelColumns;
-        const int32_t channels = out.channels - channel < kPanelColumns ? out.channels - channel : kPanelColumns;
-        for (int32_t run = 0; run < runs; ++run) {
+        if (runs > 1) sign_panel(columns, panel);
+        for (int32_t run = 0; run < runs; ++run, turn ^= 1) {
           const int32_t cell = tiles * run / runs * kTileRows;
           const int32_t next_cell = tiles * (run + 1) / runs * kTileRows;
           const int32_t end = next_cell < cells ? next_cell : cells;
-          if (once) {
-            sign_sums_once(room.map, room.offsets, columns, panel, cells, sums);
+          int32_t* block = sums + turn * kMapRows * kPanelColumns;
+          if (runs > 1) {
+            sign_sums(room.map + int64_t{cell} * kCell, room.offsets, steps, panel, end - cell, block, interlude);
           } else {
-            sign_sums(room.map + int64_t{cell} * kCell, room.offsets, steps, panel, end - cell, sums);
+            sign_sums_once(room.map, room.offsets, columns, panel, cells, block, interlude);
           }
-          for (int32_t at = cell; at < end;) {
-            const int32_t row = at % image_cells / map.width, column = at % map.width;
-            const int32_t next = at - column + map.width;  // the first cell of the next row
-            if (row < out.height && column < out.width) {
-              const int32_t last = at - column + out.width;
-              const int32_t places = (last < end ? last : end) - at;
-              const int32_t place = (image + at / image_cells) * out.pixels() + row * out.width + column;
-              use({sums + int64_t{at - cell} * kPanelColumns, 32, kPanelColumns, place, places, channel, channels});
-            }
-            at = next;
-          }
+          made.finish();
+          const int32_t channel = n * kPanelColumns;
+          made.take(block, cell, end, channel, out.channels - channel < kPanelColumns ? out.channels - channel : kPanelColumns);
         }
       }
       sign_tiles_end();
+      made.finish();
     });
   }
 }

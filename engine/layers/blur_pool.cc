@@ -2,6 +2,7 @@
 // Sums of 9 terms of 32 + 3 bits, and of at most 9 gradients times 4.
 #include <type_traits>
 
+#include "../kernels/elementwise/elementwise.h"
 #include "../memory.h"
 #include "../parallel.h"
 #include "depthwise_shape.h"
@@ -44,19 +45,6 @@ Scratch scratch_of(const Context& context) {
   return room;
 }
 
-// The mean around the zero point; sums of 8 and 16-bit values have 32 bits.
-template <typename T>
-inline T blurred(int32_t sum, int32_t zero_point) {
-  constexpr int32_t top = (int32_t{1} << (8 * sizeof(T) - 1)) - 1;
-  const int32_t v = zero_point + rounding_shift32(sum, kFilterShift);
-  return static_cast<T>(v > top ? top : v < -top - 1 ? -top - 1 : v);
-}
-
-template <typename T>
-inline T blurred(int64_t sum, int32_t zero_point) {
-  return static_cast<T>(saturate(zero_point + rounding_shift(sum, kFilterShift), 8 * sizeof(T)));
-}
-
 }  // namespace
 
 const char* blur_pool_check(const Program& program, const LayerRecord& layer) {
@@ -84,8 +72,14 @@ void blur_pool_forward(const Context& context) {
       for (int64_t row = first; row < last; ++row) {
         const T* image = context.input_values<T>() + row / out.height * in.elements();
         depthwise_row({shape, image, in.bits, in.zero_point, room.filter, static_cast<int32_t>(row % out.height), sums});
-        T* __restrict y = context.output_values<T>() + row * values;
-        for (int32_t i = 0; i < values; ++i) y[i] = blurred<T>(sums[i], out.zero_point);
+        T* y = context.output_values<T>() + row * values;
+        if constexpr (sizeof(T) == sizeof(int32_t)) {
+          for (int32_t i = 0; i < values; ++i) {
+            y[i] = static_cast<T>(saturate(out.zero_point + rounding_shift(sums[i], kFilterShift), out.bits));
+          }
+        } else {
+          shift_loop({sums, y, out.bits, values, kFilterShift, out.zero_point});
+        }
       }
     });
   });

@@ -1,4 +1,5 @@
 // The image: bytes to signed integers around the data set's mean, out = 2 u - offset, exact.
+#include "../kernels/elementwise/elementwise.h"
 #include "../parallel.h"
 #include "layers.h"
 
@@ -11,15 +12,6 @@ const char* input_check(const Program& program, const LayerRecord& layer) {
   return nullptr;
 }
 
-namespace {
-
-inline int16_t around(uint8_t u, int32_t offset) {
-  const int32_t v = 2 * u - offset;
-  return static_cast<int16_t>(v > INT16_MAX ? INT16_MAX : v < INT16_MIN ? INT16_MIN : v);
-}
-
-}  // namespace
-
 void input_forward(const Context& context) {
   const TensorRecord& out = context.output();
   const int16_t* offset = context.program.array<int16_t>(context.layer, 0);
@@ -29,12 +21,11 @@ void input_forward(const Context& context) {
     bool one_offset = true;
     for (int32_t c = 1; c < out.channels; ++c) one_offset = one_offset && offset[c] == offset[0];
     if (one_offset) {
-      const int32_t by = offset[0];
-      for (int64_t i = 0; i < (last - first) * out.channels; ++i) y[i] = around(u[i], by);
+      image_loop({u, y, static_cast<int32_t>(last - first) * out.channels, offset[0]});
       return;
     }
     for (int64_t p = first; p < last; ++p) {
-      for (int32_t c = 0; c < out.channels; ++c) *y++ = around(*u++, offset[c]);
+      for (int32_t c = 0; c < out.channels; ++c) *y++ = static_cast<int16_t>(saturate(2 * *u++ - offset[c], 16));
     }
   });
 }

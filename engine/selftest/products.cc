@@ -78,6 +78,7 @@ void depthwise_vector(Draw& draw) {
   int32_t* g = draw.room.take<int32_t>(outputs);
   int8_t* w = draw.room.take<int8_t>(weights);
   int64_t* row_sums = draw.room.take<int64_t>(static_cast<size_t>(out * channels));
+  int32_t* short_sums = draw.room.take<int32_t>(static_cast<size_t>(out * channels));
   int64_t* input_sums = draw.room.take<int64_t>(inputs);
   int64_t* weight_sums = draw.room.take<int64_t>(weights);
   if (!draw.room.enough) return;
@@ -88,10 +89,9 @@ void depthwise_vector(Draw& draw) {
   const int32_t drawn = static_cast<int32_t>(rest.next(Numbers::bottom(x_bits), Numbers::top(x_bits)));
   const int32_t zero_point = x_bits == 32 ? 0 : drawn;
   for (int32_t row = 0; row < out; ++row) {
-    depthwise_row({shape, x, x_bits, zero_point, w, row, row_sums});
-    // Sums of 32 bits stand in the first half; from the last on, so that none is overwritten unread.
-    const int32_t* short_sums = reinterpret_cast<const int32_t*>(row_sums);
-    for (int32_t i = x_bits == 32 ? 0 : out * channels; i-- > 0;) row_sums[i] = short_sums[i];
+    void* to = x_bits == 32 ? static_cast<void*>(row_sums) : short_sums;
+    depthwise_row({shape, x, x_bits, zero_point, w, row, to});
+    for (int32_t i = 0; x_bits != 32 && i < out * channels; ++i) row_sums[i] = short_sums[i];
     draw.digest.add(row_sums, static_cast<size_t>(out * channels));
   }
   depthwise_input_gradient({shape, g, g_bits, w, input_sums});

@@ -15,6 +15,8 @@ namespace everbit {
   void norm(const NormCall&);             \
   void prelu(const PreluCall&);           \
   void maximum(const MaximumCall&);       \
+  void shift(const ShiftCall&);           \
+  void image(const ImageCall&);           \
   }
 EVERBIT_DECLARE(scalar)
 EVERBIT_DECLARE(avx2)
@@ -101,6 +103,16 @@ void prelu_loop(const PreluCall& call, int threads) {
 
 void maximum_loop(const MaximumCall& call) {
   constexpr KernelTable<void(const MaximumCall&)> kTable = EVERBIT_TABLE(maximum);
+  kTable.active()(call);
+}
+
+void shift_loop(const ShiftCall& call) {
+  constexpr KernelTable<void(const ShiftCall&)> kTable = EVERBIT_TABLE(shift);
+  kTable.active()(call);
+}
+
+void image_loop(const ImageCall& call) {
+  constexpr KernelTable<void(const ImageCall&)> kTable = EVERBIT_TABLE(image);
   kTable.active()(call);
 }
 

@@ -95,13 +95,32 @@ struct MaximumCall {
   int32_t count;
 };
 
+// y[i] = clamp(zero_point + rshift(sums[i], shift)) of 8 or 16 bits; sums below 2^30 in size.
+struct ShiftCall {
+  const int32_t* sums;
+  void* y;
+  int32_t bits;
+  int32_t count;
+  int32_t shift, zero_point;
+};
+
+// y[i] = clamp(2 u[i] - offset).
+struct ImageCall {
+  const uint8_t* u;
+  int16_t* y;
+  int32_t count;
+  int32_t offset;
+};
+
 void affine_loop(const AffineCall&, int threads);
 void add_loop(const AddCall&, int threads);
 void sign_loop(const SignCall&, int threads);
 void requantize_loop(const RequantizeCall&, int threads);
 void norm_loop(const NormCall&, int threads);
 void prelu_loop(const PreluCall&, int threads);
-// On the caller's thread.
+// On the caller's thread:
 void maximum_loop(const MaximumCall&);
+void shift_loop(const ShiftCall&);
+void image_loop(const ImageCall&);
 
 }  // namespace everbit

@@ -45,25 +45,38 @@ void add_typed(const AddCall& call) {
   for (int32_t i = 0; i < count; ++i) y[i] = clamped<Y>(zero_point + rounded(x0[i] * A0 + x1[i] * A1 + B, s));
 }
 
-template <typename X>
-void sign_typed(const SignCall& call) {
-  const X* __restrict x = static_cast<const X*>(call.x);
-  uint64_t* words = call.words;
-  for (int32_t p = 0; p < call.pixels; ++p) {
-    for (int32_t first = 0; first < call.channels; first += 64) {
-      const int32_t count = call.channels - first < 64 ? call.channels - first : 64;
-      uint8_t bit[64] = {};
-      for (int32_t i = 0; i < count; ++i) bit[i] = x[i] >= call.threshold[first + i];
-      *words++ = packed(bit);
-      x += count;
-    }
-  }
-}
-
 template <typename Y>
 inline Y narrowed(int64_t v) {
   constexpr int64_t top = (int64_t{1} << (8 * sizeof(Y) - 1)) - 1;
   return static_cast<Y>(v > top ? top : v < -top - 1 ? -top - 1 : v);
+}
+
+// Word by word of the channels, whose thresholds are narrowed to the type of x first: one beyond its range is never reached.
+template <typename X>
+void sign_typed(const SignCall& call) {
+  const int32_t words = words_for(call.channels);
+  for (int32_t w = 0; w < words; ++w) {
+    const int32_t first = w * 64;
+    const int32_t count = call.channels - first < 64 ? call.channels - first : 64;
+    X threshold[64] = {};
+    uint8_t reached[64] = {};
+    for (int32_t i = 0; i < count; ++i) {
+      const int32_t wanted = call.threshold[first + i];
+      threshold[i] = narrowed<X>(wanted);
+      reached[i] = wanted <= threshold[i];
+    }
+    const X* x = static_cast<const X*>(call.x) + first;
+    uint64_t* to = call.words + w;
+    for (int32_t p = 0; p < call.pixels; ++p, x += call.channels, to += words) {
+      uint8_t bit[64] = {};
+      if (count == 64) {
+        for (int32_t i = 0; i < 64; ++i) bit[i] = static_cast<uint8_t>(x[i] >= threshold[i]) & reached[i];
+      } else {
+        for (int32_t i = 0; i < count; ++i) bit[i] = static_cast<uint8_t>(x[i] >= threshold[i]) & reached[i];
+      }
+      *to = packed(bit);
+    }
+  }
 }
 
 // A scaled value around the zero point.
@@ -175,6 +188,23 @@ void maximum(const MaximumCall& call) {
     const int32_t count = call.count;
     for (int32_t i = 0; i < count; ++i) y[i] = x[i] > y[i] ? x[i] : y[i];
   });
+}
+
+void shift(const ShiftCall& call) {
+  with_short_type(call.bits, [&](auto type) {
+    using T = decltype(type);
+    const int32_t* __restrict sums = call.sums;
+    T* __restrict y = static_cast<T*>(call.y);
+    const int32_t count = call.count, shift = call.shift, zero_point = call.zero_point;
+    for (int32_t i = 0; i < count; ++i) y[i] = clamped<T>(zero_point + rounded(sums[i], shift));
+  });
+}
+
+void image(const ImageCall& call) {
+  const uint8_t* __restrict u = call.u;
+  int16_t* __restrict y = call.y;
+  const int32_t count = call.count, offset = call.offset;
+  for (int32_t i = 0; i < count; ++i) y[i] = clamped<int16_t>(2 * u[i] - offset);
 }
 
 void affine(const AffineCall& call) {

@@ -96,9 +96,12 @@ inline void store(int32_t* sums) {
 }
 
 template <int kTiles>
-void block(const int8_t* map, const int64_t* offsets, int32_t steps, const int8_t* panel, int32_t* sums) {
+void block(const int8_t* map, const int64_t* offsets, int32_t steps, const int8_t* panel, int32_t* sums, const Interlude& interlude) {
   zero<kTiles>();
-  for (int32_t i = 0; i < steps; ++i) step<kTiles>(map + offsets[i], panel + int64_t{i} * kPanelStep);
+  for (int32_t i = 0; i < steps; ++i) {
+    step<kTiles>(map + offsets[i], panel + int64_t{i} * kPanelStep);
+    interlude(i);
+  }
   store<kTiles>(sums);
 }
 
@@ -107,7 +110,8 @@ constexpr int32_t kAhead = 2;
 constexpr int32_t kRing = 4;
 
 template <int kTiles>
-void block_once(const int8_t* map, const int64_t* offsets, const SignColumns& columns, int8_t* ring, int32_t* sums) {
+void block_once(const int8_t* map, const int64_t* offsets, const SignColumns& columns, int8_t* ring, int32_t* sums,
+                const Interlude& interlude) {
   const Unpacking unpack;
   int32_t tap = 0, word = 0;
   const auto next = [&](int32_t i) {
@@ -123,6 +127,7 @@ void block_once(const int8_t* map, const int64_t* offsets, const SignColumns& co
   for (int32_t i = 0; i < steps; ++i) {
     if (i + kAhead < steps) next(i + kAhead);
     step<kTiles>(map + offsets[i], ring + i % kRing * kPanelStep);
+    interlude(i);
   }
   store<kTiles>(sums);
 }
@@ -156,21 +161,23 @@ void sign_panel_amx(const SignColumns& columns, int8_t* panel) {
   }
 }
 
-void sign_sums_amx(const int8_t* map, const int64_t* offsets, int32_t steps, const int8_t* panel, int32_t places, int32_t* sums) {
+void sign_sums_amx(const int8_t* map, const int64_t* offsets, int32_t steps, const int8_t* panel, int32_t places, int32_t* sums,
+                   const Interlude& interlude) {
   switch ((places + 15) / 16) {
-    case 4: block<4>(map, offsets, steps, panel, sums); break;
-    case 3: block<3>(map, offsets, steps, panel, sums); break;
-    case 2: block<2>(map, offsets, steps, panel, sums); break;
-    default: block<1>(map, offsets, steps, panel, sums);
+    case 4: block<4>(map, offsets, steps, panel, sums, interlude); break;
+    case 3: block<3>(map, offsets, steps, panel, sums, interlude); break;
+    case 2: block<2>(map, offsets, steps, panel, sums, interlude); break;
+    default: block<1>(map, offsets, steps, panel, sums, interlude);
   }
 }
 
-void sign_sums_once_amx(const int8_t* map, const int64_t* offsets, const SignColumns& columns, int8_t* panel, int32_t places, int32_t* sums) {
+void sign_sums_once_amx(const int8_t* map, const int64_t* offsets, const SignColumns& columns, int8_t* panel, int32_t places, int32_t* sums,
+                        const Interlude& interlude) {
   switch ((places + 15) / 16) {
-    case 4: block_once<4>(map, offsets, columns, panel, sums); break;
-    case 3: block_once<3>(map, offsets, columns, panel, sums); break;
-    case 2: block_once<2>(map, offsets, columns, panel, sums); break;
-    default: block_once<1>(map, offsets, columns, panel, sums);
+    case 4: block_once<4>(map, offsets, columns, panel, sums, interlude); break;
+    case 3: block_once<3>(map, offsets, columns, panel, sums, interlude); break;
+    case 2: block_once<2>(map, offsets, columns, panel, sums, interlude); break;
+    default: block_once<1>(map, offsets, columns, panel, sums, interlude);
   }
 }
 

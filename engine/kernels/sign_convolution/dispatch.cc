@@ -20,17 +20,19 @@ void sign_panel(const SignColumns& columns, int8_t* panel) {
   kTable.active()(columns, panel);
 }
 
-void sign_sums(const int8_t* map, const int64_t* offsets, int32_t steps, const int8_t* panel, int32_t places, int32_t* sums) {
+void sign_sums(const int8_t* map, const int64_t* offsets, int32_t steps, const int8_t* panel, int32_t places, int32_t* sums,
+               const Interlude& interlude) {
   constexpr KernelTable<SignSums> kTable = {sign_sums_scalar, nullptr, nullptr, EVERBIT_AMX(sign_sums_amx)};
-  kTable.active()(map, offsets, steps, panel, places, sums);
+  kTable.active()(map, offsets, steps, panel, places, sums, interlude);
 }
 
-void sign_sums_once(const int8_t* map, const int64_t* offsets, const SignColumns& columns, int8_t* panel, int32_t places, int32_t* sums) {
+void sign_sums_once(const int8_t* map, const int64_t* offsets, const SignColumns& columns, int8_t* panel, int32_t places, int32_t* sums,
+                    const Interlude& interlude) {
 #if defined(EVERBIT_HAS_AMX)
-  if (sign_convolution_is_fast()) return sign_sums_once_amx(map, offsets, columns, panel, places, sums);
+  if (sign_convolution_is_fast()) return sign_sums_once_amx(map, offsets, columns, panel, places, sums, interlude);
 #endif
   sign_panel(columns, panel);
-  sign_sums(map, offsets, columns.steps(), panel, places, sums);
+  sign_sums(map, offsets, columns.steps(), panel, places, sums, interlude);
 }
 
 void sign_tiles_begin() {

@@ -37,14 +37,26 @@ struct SignColumns {
 
 using SignPanel = void(const SignColumns& columns, int8_t* panel);
 
+// Work for the vector units while the tiles multiply: sign_sums() does a piece of it every `every` steps.
+struct Interlude {
+  void (*work)(void* state);
+  void* state;
+  int32_t every;  // at least 1 is meant
+
+  void operator()(int32_t step) const {
+    if (every <= 1 || step % every == 0) work(state);
+  }
+};
+
 // sums[place][column] for `places` (at most kMapRows) consecutive places; offsets[step]: bytes from a place's cell to the cell that the
 // step reads. Reads whole tiles: up to 15 cells behind the last place must exist, of any content. Rows of sums behind `places`, up to the
 // next multiple of 16, are overwritten.
-using SignSums = void(const int8_t* map, const int64_t* offsets, int32_t steps, const int8_t* panel, int32_t places, int32_t* sums);
+using SignSums = void(const int8_t* map, const int64_t* offsets, int32_t steps, const int8_t* panel, int32_t places, int32_t* sums,
+                      const Interlude& interlude);
 
 // The same without a panel that anyone needs later; `panel` takes pieces of it.
 using SignSumsOnce = void(const int8_t* map, const int64_t* offsets, const SignColumns& columns, int8_t* panel, int32_t places,
-                          int32_t* sums);
+                          int32_t* sums, const Interlude& interlude);
 
 SignCells sign_cells_scalar;
 SignCells sign_cells_amx;
