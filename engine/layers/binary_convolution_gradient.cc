@@ -47,6 +47,7 @@ template <typename G, typename Sum>
 struct WeightGradientScratch {
   int32_t rows;      // of the output, in a block
   int32_t blocks;
+  int32_t* moving;   // the output channels whose weights may change
   G* columns;        // gradients by channel: of each block C_out x its places
   uint64_t* bits;    // threads x places of a block: the activations under one tap
   uint8_t* present;  // threads x places of a block
@@ -60,6 +61,7 @@ struct WeightGradientScratch {
     blocks = (all + rows - 1) / rows;
     const size_t channels = static_cast<size_t>(out.channels);
     const size_t at_once = static_cast<size_t>(threads) * static_cast<size_t>(rows) * static_cast<size_t>(out.width);
+    moving = s.take<int32_t>(channels);
     columns = s.take<G>(channels * static_cast<size_t>(batch) * static_cast<size_t>(out.pixels()));
     bits = s.take<uint64_t>(at_once);
     present = s.take<uint8_t>(at_once);
@@ -137,23 +139,43 @@ void input_gradient(const Context& context, const InputGradientScratch<G, Sum>& 
 constexpr int32_t kRowsAhead = 12;
 
 void prefetch_row(const Parameter& latent, int32_t first, int32_t count) {
-  if (first + count > latent.count) return;
   const uint8_t* row = static_cast<const uint8_t*>(latent.values) + stored_bytes(first, latent.width);
   for (size_t byte = 0; byte < stored_bytes(count, latent.width); byte += kAlignment) __builtin_prefetch(row + byte, 1);
 }
 
-// Gradients by channel instead of by place, in blocks that fit the first-level cache.
+// The channels a step can move: |dW| of every weight of one is at most the sum of its gradients' magnitudes, and where that much would
+// round to no step at all, nothing of the channel changes. By chance (stochastic rounding) anything may. Returns how many they are.
 template <typename G>
-void transpose(const G* g, int32_t places, int32_t channels, int threads, G* columns) {
+int32_t moving_channels(const Parameter& latent, const G* g, int32_t places, int32_t channels, Scale by, int32_t* moving) {
+  const bool nearest = !latent.rounding.stochastic;
+  int32_t count = 0;
   constexpr int32_t kSide = 64;
-  const int32_t blocks = (channels + kSide - 1) / kSide;
+  for (int32_t first = 0; first < channels; first += kSide) {
+    const int32_t number = channels - first < kSide ? channels - first : kSide;
+    int64_t most[kSide] = {};
+    for (int32_t p = 0; nearest && p < places; ++p) {
+      const G* row = g + static_cast<int64_t>(p) * channels + first;
+      for (int32_t o = 0; o < number; ++o) most[o] += row[o] < 0 ? -int64_t{row[o]} : int64_t{row[o]};
+    }
+    for (int32_t o = 0; o < number; ++o) {
+      if (!nearest || scale(most[o], by) != 0) moving[count++] = first + o;
+    }
+  }
+  return count;
+}
+
+// Gradients of some channels by channel instead of by place, in blocks that fit the first-level cache.
+template <typename G>
+void transpose(const G* g, int32_t places, int32_t channels, const int32_t* moving, int32_t count, int threads, G* columns) {
+  constexpr int32_t kSide = 64;
+  const int32_t blocks = (count + kSide - 1) / kSide;
   parallel_for(threads, blocks, 1, [&](int64_t from, int64_t to, int) {
-    const int32_t last_channel = to * kSide < channels ? static_cast<int32_t>(to) * kSide : channels;
+    const int32_t last = to * kSide < count ? static_cast<int32_t>(to) * kSide : count;
     for (int32_t p = 0; p < places; p += kSide) {
       const int32_t last_place = places - p < kSide ? places : p + kSide;
-      for (int32_t o = static_cast<int32_t>(from) * kSide; o < last_channel; ++o) {
-        G* column = columns + static_cast<size_t>(o) * static_cast<size_t>(places);
-        for (int32_t i = p; i < last_place; ++i) column[i] = g[static_cast<int64_t>(i) * channels + o];
+      for (int32_t k = static_cast<int32_t>(from) * kSide; k < last; ++k) {
+        G* column = columns + static_cast<size_t>(k) * static_cast<size_t>(places);
+        for (int32_t i = p; i < last_place; ++i) column[i] = g[static_cast<int64_t>(i) * channels + moving[k]];
       }
     }
   });
@@ -192,18 +214,22 @@ void update_weights(const Context& context, const WeightGradientScratch<G, Sum>&
   // Two weights of 4 bits share a byte, which must not be two threads'.
   const int threads = latent.width == 4 && in.channels % 2 != 0 ? 1 : context.threads;
 
+  const Scale by = shifted(step_size, exponent - latent.range_exponent + latent.width - 1);
+  const int32_t moving = moving_channels(latent, g, context.batch * out.pixels(), out.channels, by, room.moving);
+  if (moving == 0) return;
+
   const int32_t block_places = room.rows * out.width;
-  const size_t sum_count = static_cast<size_t>(out.channels) * 64;
+  const size_t sum_count = static_cast<size_t>(moving) * 64;
   const auto places_of = [&](int32_t block) {
     const int32_t left = context.batch * out.pixels() - block * block_places;
     return left < block_places ? left : block_places;
   };
   const auto columns_of = [&](int32_t block) {
-    return room.columns + static_cast<size_t>(block) * static_cast<size_t>(block_places) * static_cast<size_t>(out.channels);
+    return room.columns + static_cast<size_t>(block) * static_cast<size_t>(block_places) * static_cast<size_t>(moving);
   };
   for (int32_t block = 0; block < room.blocks; ++block) {
     const G* from = g + static_cast<size_t>(block) * static_cast<size_t>(block_places) * static_cast<size_t>(out.channels);
-    transpose(from, places_of(block), out.channels, context.threads, columns_of(block));
+    transpose(from, places_of(block), out.channels, room.moving, moving, context.threads, columns_of(block));
   }
   parallel_for(threads, steps, 1, [&](int64_t from, int64_t to, int thread) {
     uint64_t* bits = room.bits + static_cast<size_t>(thread) * static_cast<size_t>(block_places);
@@ -217,15 +243,16 @@ void update_weights(const Context& context, const WeightGradientScratch<G, Sum>&
       for (int32_t block = 0; block < room.blocks; ++block) {
         const int32_t places = places_of(block);
         gather_activations(window, in, out, tap, pad_value, x + w, words, block * room.rows, places / out.width, bits, present);
-        sign_gemm(columns_of(block), out.channels, places, bits, present, sums);
+        sign_gemm(columns_of(block), moving, places, bits, present, sums);
         for (size_t i = 0; room.blocks > 1 && i < sum_count; ++i) totals[i] += sums[i];
       }
       const int32_t count = in.channels - w * 64 < 64 ? in.channels - w * 64 : 64;
-      for (int32_t o = 0; o < out.channels; ++o) {
+      for (int32_t k = 0; k < moving; ++k) {
+        const int32_t o = room.moving[k];
         const int32_t first = (o * window.taps() + tap) * in.channels + w * 64;
-        prefetch_row(latent, first + kRowsAhead * window.taps() * in.channels, count);
-        const uint64_t word = room.blocks > 1 ? update_parameters(latent, first, count, totals + o * 64, step_size, exponent)
-                                              : update_parameters(latent, first, count, sums + o * 64, step_size, exponent);
+        if (k + kRowsAhead < moving) prefetch_row(latent, (room.moving[k + kRowsAhead] * window.taps() + tap) * in.channels + w * 64, count);
+        const uint64_t word = room.blocks > 1 ? update_parameters(latent, first, count, totals + k * 64, step_size, exponent)
+                                              : update_parameters(latent, first, count, sums + k * 64, step_size, exponent);
         context.binary->learned[binary_weight_word(context.binary->bits, o, step, steps) - context.binary->bits] = word;
       }
     }
