@@ -9,6 +9,7 @@
 #include "../memory.h"
 #include "../parallel.h"
 #include "binary_convolution.h"
+#include "binary_gradient_map.h"
 #include "layers.h"
 
 namespace everbit {
@@ -21,12 +22,17 @@ static_assert(kPlacesAtOnce <= kSignGemmMaxLength, "sums over so many places fit
 template <typename G, typename Sum>
 struct InputGradientScratch {
   int32_t rows;     // input pixels at once
+  Sum* input_sums;  // batch x input elements: the gradient before it is quantized
   uint64_t* bits;   // weights, words x taps * C_out
   G* patches;       // threads x rows x taps * C_out
   Sum* sums;        // threads x rows x 64
-  Sum* input_sums;  // batch x input elements: the gradient before it is quantized
+  GradientMapScratch map;
 
-  InputGradientScratch(Region& s, int threads, int32_t batch, const TensorRecord& in, const TensorRecord& out, int32_t taps) {
+  InputGradientScratch(Region& s, const Extent& extent) {
+    const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
+    const TensorRecord& out = extent.program.tensor(extent.layer.output);
+    const int32_t batch = extent.batch, taps = binary_window(extent.layer).taps();
+    const int threads = extent.threads;
     const size_t length = static_cast<size_t>(taps) * static_cast<size_t>(out.channels);
     const size_t pixels = static_cast<size_t>(batch) * static_cast<size_t>(in.pixels());
     const size_t elements = pixels * static_cast<size_t>(in.channels);
@@ -35,10 +41,15 @@ struct InputGradientScratch {
     const size_t useful = pixels < kBackwardRows ? pixels : kBackwardRows;
     rows = static_cast<int32_t>(affordable < useful ? affordable : useful);
     const size_t at_once = static_cast<size_t>(threads) * static_cast<size_t>(rows);
+    input_sums = s.take<Sum>(elements);
+    // One or the other way is taken: they share the memory, which must be the same whatever the processor has.
+    Region by_map = s;
     bits = s.take<uint64_t>(static_cast<size_t>(words_for(in.channels)) * length);
     patches = s.take<G>(at_once * length);
     sums = s.take<Sum>(at_once * 64);
-    input_sums = s.take<Sum>(elements);
+    if (!gradient_suits_map(extent.program, extent.layer, sizeof(G))) return;
+    map = GradientMapScratch(by_map, extent, sizeof(G));
+    if (by_map.used > s.used) s.used = by_map.used;
   }
 };
 
@@ -73,11 +84,10 @@ struct WeightGradientScratch {
 }  // namespace
 
 size_t binary_convolution_gradient_scratch(const Extent& extent) {
-  const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
   const TensorRecord& out = extent.program.tensor(extent.layer.output);
   Region input, weights;
   with_gradient_type(extent.widths.non_binary, [&](auto g, auto sum) {
-    InputGradientScratch<decltype(g), decltype(sum)>(input, extent.threads, extent.batch, in, out, binary_window(extent.layer).taps());
+    InputGradientScratch<decltype(g), decltype(sum)>(input, extent);
     if (extent.widths.binary > 1) WeightGradientScratch<decltype(g), decltype(sum)>(weights, extent.threads, extent.batch, out);
   });
   return input.used > weights.used ? input.used : weights.used;
@@ -263,7 +273,6 @@ void update_weights(const Context& context, const WeightGradientScratch<G, Sum>&
 }  // namespace
 
 void binary_convolution_backward(const Context& context) {
-  const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   const Gradient& gradient = context.output_gradient();
   with_gradient_type(context.widths.non_binary, [&](auto element, auto accumulator) {
@@ -272,8 +281,16 @@ void binary_convolution_backward(const Context& context) {
     const G* g = static_cast<const G*>(gradient.values);
     if (context.needs_input_gradient()) {
       Region scratch{static_cast<uint8_t*>(context.scratch)};
-      const InputGradientScratch<G, Sum> room(scratch, context.threads, context.batch, in, out, binary_window(context.layer).taps());
-      input_gradient(context, room, g);
+      const InputGradientScratch<G, Sum> room(scratch, extent_of(context));
+      if constexpr (sizeof(Sum) == sizeof(int32_t)) {
+        if (sign_convolution_is_fast() && context.batch <= kMapImages && gradient_suits_map(context.program, context.layer, sizeof(G))) {
+          input_gradient_by_map(context, room.map, g, sizeof(G), room.input_sums);
+        } else {
+          input_gradient(context, room, g);
+        }
+      } else {
+        input_gradient(context, room, g);
+      }
       write_input_gradient(context, 0, room.input_sums, gradient.exponent);
     }
     const Parameter* latent = context.parameter(kBinaryWeight);

@@ -33,12 +33,8 @@ const char* real_weights_check(const Program& program, const LayerRecord& layer,
 const int8_t* real_forward_weights(const Context& context, int8_t* room, int32_t count) {
   const Parameter* weight = context.parameter(kRealWeight);
   if (weight == nullptr) return context.program.array<int8_t>(context.layer, kRealWeight);
-  with_activation_type(weight->width, [&](auto type) {
-    parallel_for(context.threads, count, kElementGrain, [&](int64_t first, int64_t last, int) {
-      const auto* __restrict from = static_cast<const decltype(type)*>(weight->values);
-      int8_t* __restrict to = room;
-      for (int64_t i = first; i < last; ++i) to[i] = static_cast<int8_t>(forward8(from[i], 8 * sizeof(type)));
-    });
+  parallel_for(context.threads, count, kElementGrain, [&](int64_t first, int64_t last, int) {
+    weights_loop({element_at(weight->values, first, weight->width), weight->width, last - first, room + first});
   });
   return room;
 }

@@ -17,6 +17,7 @@ namespace everbit {
   void maximum(const MaximumCall&);       \
   void shift(const ShiftCall&);           \
   void image(const ImageCall&);           \
+  void weights(const WeightsCall&);       \
   }
 EVERBIT_DECLARE(scalar)
 EVERBIT_DECLARE(avx2)
@@ -113,6 +114,11 @@ void shift_loop(const ShiftCall& call) {
 
 void image_loop(const ImageCall& call) {
   constexpr KernelTable<void(const ImageCall&)> kTable = EVERBIT_TABLE(image);
+  kTable.active()(call);
+}
+
+void weights_loop(const WeightsCall& call) {
+  constexpr KernelTable<void(const WeightsCall&)> kTable = EVERBIT_TABLE(weights);
   kTable.active()(call);
 }
 

@@ -112,6 +112,14 @@ struct ImageCall {
   int32_t offset;
 };
 
+// to[i] = sats(rshift(p[i], width - 8), 8): weights as an ordinary convolution sees them; p of 8, 16 or 32 bits.
+struct WeightsCall {
+  const void* p;
+  int32_t width;
+  int64_t count;
+  int8_t* to;
+};
+
 void affine_loop(const AffineCall&, int threads);
 void add_loop(const AddCall&, int threads);
 void sign_loop(const SignCall&, int threads);
@@ -121,6 +129,7 @@ void prelu_loop(const PreluCall&, int threads);
 // On the caller's thread:
 void maximum_loop(const MaximumCall&);
 void shift_loop(const ShiftCall&);
+void weights_loop(const WeightsCall&);
 void image_loop(const ImageCall&);
 
 }  // namespace everbit

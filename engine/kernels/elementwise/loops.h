@@ -207,6 +207,18 @@ void image(const ImageCall& call) {
   for (int32_t i = 0; i < count; ++i) y[i] = clamped<int16_t>(2 * u[i] - offset);
 }
 
+void weights(const WeightsCall& call) {
+  with_activation_type(call.width, [&](auto type) {
+    constexpr int32_t kShift = 8 * static_cast<int32_t>(sizeof(type)) - 8;
+    const auto* __restrict p = static_cast<const decltype(type)*>(call.p);
+    int8_t* __restrict to = call.to;
+    for (int64_t i = 0; i < call.count; ++i) {
+      const int32_t moved = sizeof(type) == sizeof(int32_t) ? static_cast<int32_t>(rounding_shift(p[i], kShift)) : rounded(p[i], kShift);
+      to[i] = static_cast<int8_t>(moved > INT8_MAX ? INT8_MAX : moved < -INT8_MAX ? -INT8_MAX : moved);
+    }
+  });
+}
+
 void affine(const AffineCall& call) {
   with_short_type(call.x_bits,
                   [&](auto x) { with_short_type(call.y_bits, [&](auto y) { affine_typed<decltype(x), decltype(y)>(call); }); });

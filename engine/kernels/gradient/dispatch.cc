@@ -15,6 +15,7 @@ namespace everbit {
   void norm_gradient(const NormGradientCall&);    \
   void prelu_gradient(const PreluGradientCall&);  \
   uint64_t update(const UpdateCall&);             \
+  void mask(const MaskCall&);                     \
   }
 EVERBIT_DECLARE(scalar)
 EVERBIT_DECLARE(avx2)
@@ -85,6 +86,11 @@ void prelu_gradient_loop(const PreluGradientCall& call) {
 uint64_t update_loop(const UpdateCall& call) {
   constexpr KernelTable<uint64_t(const UpdateCall&)> kTable = EVERBIT_TABLE(update);
   return kTable.active()(call);
+}
+
+void mask_loop(const MaskCall& call) {
+  constexpr KernelTable<void(const MaskCall&)> kTable = EVERBIT_TABLE(mask);
+  kTable.active()(call);
 }
 
 }  // namespace everbit

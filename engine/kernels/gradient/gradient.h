@@ -109,4 +109,16 @@ struct UpdateCall {
 };
 uint64_t update_loop(const UpdateCall&);
 
+// The gradient of a clamp that nobody else's meets: values[i] = low < x[i] < high ? g[i] : 0. x: 8, 16 or 32 bits, g and values: 8 or 16.
+struct MaskCall {
+  const void* x;
+  int32_t x_bits;
+  int32_t low, high;
+  const void* g;
+  void* values;
+  int32_t g_bits;
+  int64_t count;
+};
+void mask_loop(const MaskCall&);
+
 }  // namespace everbit

@@ -228,5 +228,20 @@ uint64_t update(const UpdateCall& call) {
   return call.width == 8 ? update_typed<int8_t>(call) : call.width == 16 ? update_typed<int16_t>(call) : update_typed<int32_t>(call);
 }
 
+void mask(const MaskCall& call) {
+  with_activation_type(call.x_bits, [&](auto type) {
+    with_short_type(call.g_bits, [&](auto element) {
+      const auto* __restrict x = static_cast<const decltype(type)*>(call.x);
+      const auto* __restrict g = static_cast<const decltype(element)*>(call.g);
+      auto* __restrict values = static_cast<decltype(element)*>(call.values);
+      const int32_t low = call.low, high = call.high;
+      for (int64_t i = 0; i < call.count; ++i) {
+        const bool passes = (x[i] > low) & (x[i] < high);
+        values[i] = passes ? g[i] : decltype(element){};
+      }
+    });
+  });
+}
+
 }  // namespace EVERBIT_ISA_NAME
 }  // namespace everbit
