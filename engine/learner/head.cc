@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "../kernels/dot/dot.h"
 #include "../parallel.h"
 
 namespace everbit {
@@ -27,16 +28,11 @@ constexpr bool kShort = sizeof(T) < sizeof(int32_t);  // products of two such nu
 
 // sum over k of w[k] (x[k] - zero_point).
 template <typename W, typename X>
-int64_t dot(const W* w, const X* x, int32_t count, int32_t zero_point) {
-  int64_t sum = 0;
+int64_t product(const W* w, const X* x, int32_t count, int32_t zero_point) {
   if constexpr (kShort<W> && kShort<X>) {
-    int64_t weights = 0;
-    for (int32_t k = 0; k < count; ++k) {
-      sum += w[k] * x[k];
-      weights += w[k];
-    }
-    return sum - weights * zero_point;
+    return dot({w, 8 * sizeof(W), x, 8 * sizeof(X), count, zero_point});
   } else {
+    int64_t sum = 0;
     for (int32_t k = 0; k < count; ++k) sum += gradient_product(w[k], x[k], zero_point);
     return sum;
   }
@@ -175,7 +171,7 @@ void Head::logits(const void* features, int32_t batch, bool temporary, int32_t* 
         for (int64_t i = first; i < last; ++i) {
           const auto* pattern = x + i / classes_ * features_;
           const auto* row = weights + i % classes_ * features_;
-          const int64_t sum = dot(row, pattern, features_, tensor.zero_point);
+          const int64_t sum = product(row, pattern, features_, tensor.zero_point);
           out[i] = scale(sum, to_logit);
         }
       });
