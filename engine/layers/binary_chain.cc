@@ -76,6 +76,49 @@ BinaryChain binary_chain(const Program& program, int32_t first) {
   return complete;
 }
 
+namespace {
+
+// What one thread does with blocks of sums: pieces of the call for the whole tensor.
+class ChainUser {
+ public:
+  ChainUser(const EpilogueCall& all, int32_t channels) : all_(all), call_(all), channels_(channels) {}
+
+  void operator()(const BinarySums& block) {
+    call_.sum_bits = block.bits;
+    call_.sum_stride = block.stride;
+    call_.places = block.places;
+    for (int32_t c = 0; c < block.channels; c += kEpilogueColumns) {
+      if (block.channel + c != channel_) choose(block.channel + c, block.channels - c);
+      const int64_t at = int64_t{block.place} * channels_ + channel_;
+      call_.sums = element_at(block.sums, c, block.bits);
+      call_.shortcut = element_at(all_.shortcut, at, all_.bits);
+      call_.y = element_at(all_.y, at, all_.bits);
+      call_.signs = all_.signs + block.place * all_.sign_stride + channel_ / 8;
+      epilogue(call_);
+    }
+  }
+
+ private:
+  // The constants of the columns from `channel` on, of which `left` are to be done.
+  void choose(int32_t channel, int32_t left) {
+    channel_ = channel;
+    call_.columns = left < kEpilogueColumns ? left : kEpilogueColumns;
+    if (all_.A != nullptr) {
+      call_.A = all_.A + channel;
+      call_.B = all_.B + channel;
+      call_.s = all_.s + channel;
+    }
+    if (all_.threshold != nullptr) call_.threshold = all_.threshold + channel;
+  }
+
+  const EpilogueCall& all_;
+  EpilogueCall call_;
+  int32_t channels_;
+  int32_t channel_ = -1;
+};
+
+}  // namespace
+
 void binary_chain_forward(const Context& context, const BinaryChain& chain) {
   const Program& program = context.program;
   const int32_t channels = context.output().channels;
@@ -119,30 +162,7 @@ void binary_chain_forward(const Context& context, const BinaryChain& chain) {
     const size_t bytes = static_cast<size_t>(context.batch * context.output().pixels()) * static_cast<size_t>(all.sign_stride);
     if (channels % 64 != 0) std::memset(all.signs, 0, bytes);  // blocks write the bytes of their channels alone
   }
-  for_each_binary_sums(context, nullptr, [&](const BinarySums& block) {
-    EpilogueCall call = all;
-    call.sum_bits = block.bits;
-    call.sum_stride = block.stride;
-    call.places = block.places;
-    for (int32_t c = 0; c < block.channels; c += kEpilogueColumns) {
-      const int32_t channel = block.channel + c;
-      const int64_t at = int64_t{block.place} * channels + channel;
-      call.sums = element_at(block.sums, c, block.bits);
-      call.columns = block.channels - c < kEpilogueColumns ? block.channels - c : kEpilogueColumns;
-      if (all.A != nullptr) {
-        call.A = all.A + channel;
-        call.B = all.B + channel;
-        call.s = all.s + channel;
-      }
-      call.shortcut = element_at(all.shortcut, at, all.bits);
-      call.y = element_at(all.y, at, all.bits);
-      if (all.threshold != nullptr) {
-        call.threshold = all.threshold + channel;
-        call.signs = all.signs + block.place * all.sign_stride + channel / 8;
-      }
-      epilogue(call);
-    }
-  });
+  for_each_binary_sums(context, nullptr, [&] { return ChainUser(all, channels); });
 }
 
 }  // namespace everbit

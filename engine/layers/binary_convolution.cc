@@ -99,14 +99,15 @@ size_t binary_convolution_scratch(const Extent& extent) {
 void binary_convolution_forward(const Context& context) {
   int16_t* z = context.output_values<int16_t>();
   const int32_t channels = context.output().channels;
-  for_each_binary_sums(context, z, [&](const BinarySums& block) {
+  const auto store = [=](const BinarySums& block) {
     if (block.bits == 16) return;  // they stand in z already
     const int32_t* from = static_cast<const int32_t*>(block.sums);
     int16_t* to = z + static_cast<int64_t>(block.place) * channels + block.channel;
     for (int32_t p = 0; p < block.places; ++p, from += block.stride, to += channels) {
       for (int32_t c = 0; c < block.channels; ++c) to[c] = static_cast<int16_t>(from[c]);
     }
-  });
+  };
+  for_each_binary_sums(context, z, [&] { return store; });
 }
 
 }  // namespace everbit

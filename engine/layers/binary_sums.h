@@ -126,7 +126,7 @@ struct BinaryBorder {
 
 // Blocks of places with all channels. They are written to `all`, the whole tensor, or where that is nullptr to the scratch.
 template <typename F>
-void sums_by_patches(const Context& context, const BinarySumsScratch& room, int16_t* all, const F& use) {
+void sums_by_patches(const Context& context, const BinarySumsScratch& room, int16_t* all, const F& make_user) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   const Window window = binary_window(context.layer);
@@ -138,6 +138,7 @@ void sums_by_patches(const Context& context, const BinarySumsScratch& room, int1
   const int32_t places = context.batch * out.pixels();
   const uint64_t* x = context.input_values<uint64_t>();
   parallel_for(context.threads, (places + room.rows - 1) / room.rows, 1, [&](int64_t from_block, int64_t to_block, int thread) {
+    auto use = make_user();
     uint64_t* patches = room.patches + static_cast<size_t>(thread) * static_cast<size_t>(room.rows * steps);
     for (int32_t first = static_cast<int32_t>(from_block) * room.rows; first < to_block * room.rows && first < places;
          first += room.rows) {
@@ -173,11 +174,10 @@ void fill_map(const Context& context, const SignMap& map, const uint64_t* image,
 constexpr int32_t kPiece = 8;  // places used at a time, while tiles multiply
 
 // Sums of consecutive cells of a map, to be used piece by piece: runs of places of one row.
-template <typename F>
+template <typename User>
 class CellSums {
  public:
-  CellSums(const F& use, const SignMap& map, const TensorRecord& out, int32_t image)
-      : use_(use), map_(map), out_(out), image_(image) {}
+  CellSums(User use, const SignMap& map, const TensorRecord& out, int32_t image) : use_(use), map_(map), out_(out), image_(image) {}
 
   // Takes sums of the cells from `first` to `end`, of one block of channels.
   void take(const int32_t* sums, int32_t first, int32_t end, int32_t channel, int32_t channels) {
@@ -225,7 +225,7 @@ class CellSums {
     column_ = 0;
   }
 
-  const F& use_;
+  User use_;
   const SignMap& map_;
   const TensorRecord& out_;
   int32_t image_;  // the first one of the map
@@ -238,7 +238,7 @@ class CellSums {
 
 // Panels of 16 channels, each over all places of the map. The sums of one block are used while the tiles make those of the next.
 template <typename F>
-void sums_by_map(const Context& context, const BinarySumsScratch& room, const F& use) {
+void sums_by_map(const Context& context, const BinarySumsScratch& room, const F& make_user) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   const SignMap map(in, out, binary_window(context.layer), context.batch);
@@ -259,8 +259,9 @@ void sums_by_map(const Context& context, const BinarySumsScratch& room, const F&
     parallel_for(context.threads, (blocks + 1) / 2, 1, [&](int64_t from, int64_t to, int thread) {
       int8_t* panel = room.panels + int64_t{thread} * steps * kPanelStep;
       int32_t* sums = room.sums + int64_t{thread} * 2 * kMapRows * kPanelColumns;
-      CellSums<F> made(use, map, out, image);
-      const Interlude interlude{CellSums<F>::work, &made, steps * kPiece / kMapRows};
+      using Sums = CellSums<decltype(make_user())>;
+      Sums made(make_user(), map, out, image);
+      const Interlude interlude{Sums::work, &made, steps * kPiece / kMapRows};
       int32_t turn = 0;
       sign_tiles_begin();
       for (int32_t n = static_cast<int32_t>(from); n < to; ++n) {
@@ -288,16 +289,16 @@ void sums_by_map(const Context& context, const BinarySumsScratch& room, const F&
   }
 }
 
-// Calls use(BinarySums) for blocks that cover the output, from several threads at once. all: where 16-bit sums of the whole tensor may
-// be left, or nullptr.
+// Calls users for blocks that cover the output; each thread has one of its own, from make_user(), to be called as use(BinarySums). all:
+// where 16-bit sums of the whole tensor may be left, or nullptr.
 template <typename F>
-void for_each_binary_sums(const Context& context, int16_t* all, const F& use) {
+void for_each_binary_sums(const Context& context, int16_t* all, const F& make_user) {
   Region scratch{static_cast<uint8_t*>(context.scratch)};
   const BinarySumsScratch room(scratch, extent_of(context));
   if (sign_convolution_is_fast() && suits_map(context.program, context.layer)) {
-    sums_by_map(context, room, use);
+    sums_by_map(context, room, make_user);
   } else {
-    sums_by_patches(context, room, all, use);
+    sums_by_patches(context, room, all, make_user);
   }
 }
 

@@ -1,5 +1,5 @@
-// Sixteen values at once: products of 64 bits in two halves, even and odd lanes, each rounded half away from zero and shifted by 31; then
-// the second rounding by each lane's exponent.
+// Sixteen values at once, on magnitudes, whose roundings half away from zero are half up: products of 64 bits in two halves, even and odd
+// lanes, each rounded and shifted by 31; then the second rounding by each lane's exponent; then the sign.
 #include <immintrin.h>
 
 #include "../../number_types.h"
@@ -8,28 +8,30 @@
 namespace everbit {
 namespace {
 
-// (a * b + 2^30, less 1 where negative) >> 31 of the even lanes, in 64 bits.
-inline __m512i high_product(__m512i a, __m512i b) {
-  const __m512i product = _mm512_mul_epi32(a, b);
-  const __m512i moved = _mm512_add_epi64(product, _mm512_set1_epi64(int64_t{1} << 30));
-  return _mm512_srai_epi64(_mm512_add_epi64(moved, _mm512_srai_epi64(product, 63)), 31);
-}
-
 struct Multiplier {
   __m512i mantissa, odd_mantissa, half, shift;
+  __mmask16 negative;
 
   Multiplier(__m512i m, __m512i exponent)
-      : mantissa(m), odd_mantissa(_mm512_srli_epi64(m, 32)), shift(_mm512_sub_epi32(_mm512_setzero_si512(), exponent)) {
+      : mantissa(_mm512_abs_epi32(m)),
+        odd_mantissa(_mm512_srli_epi64(mantissa, 32)),
+        shift(_mm512_sub_epi32(_mm512_setzero_si512(), exponent)),
+        negative(_mm512_movepi32_mask(m)) {
     half = _mm512_srli_epi32(_mm512_sllv_epi32(_mm512_set1_epi32(1), shift), 1);
   }
 
-  // scale32() of fixed_point.h: both roundings on the magnitude, the second one unsigned.
+  // scale32() of fixed_point.h, cut to +-2^20: beyond any 16-bit value and zero point, so that their sum fits.
   __m512i operator()(__m512i v) const {
-    const __m512i even = high_product(v, mantissa);
-    const __m512i odd = high_product(_mm512_srli_epi64(v, 32), odd_mantissa);
-    const __m512i high = _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
-    const __m512i magnitude = _mm512_srlv_epi32(_mm512_add_epi32(_mm512_abs_epi32(high), half), shift);
-    return _mm512_mask_sub_epi32(magnitude, _mm512_movepi32_mask(high), _mm512_setzero_si512(), magnitude);
+    const __m512i far = _mm512_set1_epi32(1 << 20);
+    const __m512i unit = _mm512_set1_epi64(int64_t{1} << 30);
+    const __m512i size = _mm512_abs_epi32(v);
+    const __m512i even = _mm512_add_epi64(_mm512_mul_epu32(size, mantissa), unit);
+    const __m512i odd = _mm512_add_epi64(_mm512_mul_epu32(_mm512_srli_epi64(size, 32), odd_mantissa), unit);
+    // Bits 31 to 62 of each sum: below the odd one's, in its lane's upper half, lies the even one's.
+    const __m512i high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 31), _mm512_slli_epi64(odd, 1));
+    const __m512i magnitude = _mm512_min_epu32(_mm512_srlv_epi32(_mm512_add_epi32(high, half), shift), far);
+    const __mmask16 down = _kxor_mask16(_mm512_movepi32_mask(v), negative);
+    return _mm512_mask_sub_epi32(magnitude, down, _mm512_setzero_si512(), magnitude);
   }
 };
 
@@ -38,7 +40,6 @@ inline void store(int16_t* to, __mmask16 there, __m512i v) { _mm256_mask_storeu_
 
 template <typename Y>
 void rows(const ShortRequantizeCall& call) {
-  const __m512i far = _mm512_set1_epi32(1 << 20), near = _mm512_set1_epi32(-(1 << 20));  // so that the sum with the zero point fits
   const __m512i zero_point = _mm512_set1_epi32(call.zero_point);
   for (int32_t first = 0; first < call.channels; first += 16) {
     const int32_t rest = call.channels - first;
@@ -53,8 +54,7 @@ void rows(const ShortRequantizeCall& call) {
     Y* y = static_cast<Y*>(call.y) + first;
     for (int32_t p = 0; p < call.pixels; ++p, sums += call.channels, y += call.channels) {
       const __m512i scaled = multiplier(_mm512_add_epi32(_mm512_maskz_loadu_epi32(there, sums), offset));
-      const __m512i bounded = _mm512_min_epi32(_mm512_max_epi32(scaled, near), far);
-      store(y, there, _mm512_add_epi32(bounded, zero_point));
+      store(y, there, _mm512_add_epi32(scaled, zero_point));
     }
   }
 }
