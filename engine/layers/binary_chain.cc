@@ -78,42 +78,38 @@ BinaryChain binary_chain(const Program& program, int32_t first) {
 
 namespace {
 
-// What one thread does with blocks of sums: pieces of the call for the whole tensor.
+// Where the values of a chain stand.
+struct ChainTensors {
+  int32_t channels;
+  const void* shortcut;
+  void* y;
+  uint8_t* signs;
+  int64_t sign_stride;
+};
+
+// What one thread does with blocks of sums.
 class ChainUser {
  public:
-  ChainUser(const EpilogueCall& all, int32_t channels) : all_(all), call_(all), channels_(channels) {}
+  ChainUser(const EpilogueLayers& layers, const ChainTensors& tensors) : layers_(layers), tensors_(tensors) {}
 
   void operator()(const BinarySums& block) {
-    call_.sum_bits = block.bits;
-    call_.sum_stride = block.stride;
-    call_.places = block.places;
     for (int32_t c = 0; c < block.channels; c += kEpilogueColumns) {
-      if (block.channel + c != channel_) choose(block.channel + c, block.channels - c);
-      const int64_t at = int64_t{block.place} * channels_ + channel_;
-      call_.sums = element_at(block.sums, c, block.bits);
-      call_.shortcut = element_at(all_.shortcut, at, all_.bits);
-      call_.y = element_at(all_.y, at, all_.bits);
-      call_.signs = all_.signs + block.place * all_.sign_stride + channel_ / 8;
-      epilogue(call_);
+      const int32_t channel = block.channel + c;
+      if (channel != channel_) {
+        channel_ = channel;
+        columns_.take(layers_, channel, block.channels - c < kEpilogueColumns ? block.channels - c : kEpilogueColumns);
+      }
+      const int64_t at = int64_t{block.place} * tensors_.channels + channel;
+      epilogue(columns_, {element_at(block.sums, c, block.bits), block.bits, block.stride, block.places,
+                          element_at(tensors_.shortcut, at, layers_.bits), element_at(tensors_.y, at, layers_.bits), tensors_.channels,
+                          tensors_.signs + block.place * tensors_.sign_stride + channel / 8, tensors_.sign_stride});
     }
   }
 
  private:
-  // The constants of the columns from `channel` on, of which `left` are to be done.
-  void choose(int32_t channel, int32_t left) {
-    channel_ = channel;
-    call_.columns = left < kEpilogueColumns ? left : kEpilogueColumns;
-    if (all_.A != nullptr) {
-      call_.A = all_.A + channel;
-      call_.B = all_.B + channel;
-      call_.s = all_.s + channel;
-    }
-    if (all_.threshold != nullptr) call_.threshold = all_.threshold + channel;
-  }
-
-  const EpilogueCall& all_;
-  EpilogueCall call_;
-  int32_t channels_;
+  const EpilogueLayers& layers_;
+  const ChainTensors& tensors_;
+  EpilogueColumns columns_;
   int32_t channel_ = -1;
 };
 
@@ -121,48 +117,44 @@ class ChainUser {
 
 void binary_chain_forward(const Context& context, const BinaryChain& chain) {
   const Program& program = context.program;
-  const int32_t channels = context.output().channels;
-  const auto of = [&](int32_t layer) { return context.activations[program.layer(layer).output]; };
-  EpilogueCall all{};
-  all.low = INT16_MIN;
-  all.high = INT16_MAX;
-  all.bits = 16;
-  all.stride = channels;
+  const auto values = [&](int32_t layer) { return context.activations[program.layer(layer).output]; };
+  EpilogueLayers layers;
+  ChainTensors tensors{context.output().channels, nullptr, nullptr, nullptr, 0};
   if (chain.clamp != kAbsent) {
-    const int32_t* bounds = program.layer(chain.clamp).attributes;
-    all.low = bounds[0];
-    all.high = bounds[1];
+    layers.low = program.layer(chain.clamp).attributes[0];
+    layers.high = program.layer(chain.clamp).attributes[1];
   }
   if (chain.affine != kAbsent) {
     const LayerRecord& affine = program.layer(chain.affine);
     const AffineConstants constants = affine_constants(program, affine);
-    all.A = constants.A;
-    all.B = constants.B;
-    all.s = constants.s;
-    all.affine_zero = program.tensor(affine.output).zero_point;
-    all.bits = program.tensor(affine.output).bits;
+    layers.A = constants.A;
+    layers.B = constants.B;
+    layers.s = constants.s;
+    layers.affine_zero = program.tensor(affine.output).zero_point;
+    layers.bits = program.tensor(affine.output).bits;
   }
   if (chain.add != kAbsent) {
     const LayerRecord& add = program.layer(chain.add);
     const int32_t* a = add.attributes;
     const bool first = add.inputs[0] == program.layer(chain.affine).output;
-    all.shortcut = context.activations[add.inputs[first ? 1 : 0]];
-    all.A0 = a[first ? 0 : 1];
-    all.A1 = a[first ? 1 : 0];
-    all.add_B = a[2];
-    all.add_s = a[3];
-    all.add_zero = program.tensor(add.output).zero_point;
+    layers.add = true;
+    layers.A0 = a[first ? 0 : 1];
+    layers.A1 = a[first ? 1 : 0];
+    layers.add_B = a[2];
+    layers.add_s = a[3];
+    layers.add_zero = program.tensor(add.output).zero_point;
+    tensors.shortcut = context.activations[add.inputs[first ? 1 : 0]];
   }
   const int32_t value = chain.value_layer(program);
-  if (value != kAbsent) all.y = of(value);
+  if (value != kAbsent) tensors.y = values(value);
   if (chain.sign != kAbsent) {
-    all.threshold = program.array<int32_t>(program.layer(chain.sign), 0);
-    all.signs = static_cast<uint8_t*>(of(chain.sign));
-    all.sign_stride = words_for(channels) * int64_t{sizeof(uint64_t)};
-    const size_t bytes = static_cast<size_t>(context.batch * context.output().pixels()) * static_cast<size_t>(all.sign_stride);
-    if (channels % 64 != 0) std::memset(all.signs, 0, bytes);  // blocks write the bytes of their channels alone
+    layers.threshold = program.array<int32_t>(program.layer(chain.sign), 0);
+    tensors.signs = static_cast<uint8_t*>(values(chain.sign));
+    tensors.sign_stride = words_for(tensors.channels) * int64_t{sizeof(uint64_t)};
+    const size_t bytes = static_cast<size_t>(context.batch * context.output().pixels()) * static_cast<size_t>(tensors.sign_stride);
+    if (tensors.channels % 64 != 0) std::memset(tensors.signs, 0, bytes);  // blocks write the bytes of their channels alone
   }
-  for_each_binary_sums(context, nullptr, [&] { return ChainUser(all, channels); });
+  for_each_binary_sums(context, nullptr, [&] { return ChainUser(layers, tensors); });
 }
 
 }  // namespace everbit

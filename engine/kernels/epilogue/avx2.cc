@@ -2,6 +2,6 @@
 
 namespace everbit {
 
-void epilogue_avx2(const EpilogueCall& call) { by_types(call); }
+void epilogue_avx2(const EpilogueColumns& columns, const EpilogueRows& rows) { by_types(columns, rows); }
 
 }  // namespace everbit

@@ -57,35 +57,30 @@ inline __m512i bounded(__m512i v, __m512i low, __m512i high) { return _mm512_min
 // The zero point of what the affine or the add gives comes on last, where it is stored; bounds, thresholds and the add's constant take it
 // off. Before an add of 16-bit values it cannot wait, since its factors are multiplied in 16 bits.
 template <bool kWhole, typename Sum, typename T, bool kAffine, bool kAdd, bool kSign>
-void places(const EpilogueCall& call) {
+void places(const EpilogueColumns& by, const EpilogueRows& rows) {
   constexpr int32_t top = (int32_t{1} << (8 * sizeof(T) - 1)) - 1;
-  const __mmask16 there = static_cast<__mmask16>((1u << call.columns) - 1);
-  const __m512i low16 = _mm512_set1_epi32(0xffff), none = _mm512_setzero_si512();
-  const __m512i low = _mm512_set1_epi32(call.low), high = _mm512_set1_epi32(call.high);
-  __m512i A = none, B = none, s = none, threshold = none;
-  if constexpr (kAffine) {
-    A = _mm512_and_si512(load<kWhole>(there, call.A), low16);
-    B = load<kWhole>(there, call.B);
-    s = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(there, call.s));
-  }
+  const __mmask16 there = static_cast<__mmask16>((1u << by.count) - 1);
+  const __m512i low = _mm512_set1_epi32(by.low), high = _mm512_set1_epi32(by.high);
+  const __m512i A = _mm512_and_si512(_mm512_load_si512(by.A), _mm512_set1_epi32(0xffff));
   constexpr bool kEarly = kAdd && sizeof(T) == 2;
-  const int32_t late = kEarly ? 0 : call.affine_zero;
-  const Rounding after_affine(s, B);
-  const __m512i early = _mm512_set1_epi32(call.affine_zero - late);
+  const int32_t late = kEarly ? 0 : by.affine_zero;
+  const Rounding after_affine(_mm512_load_si512(by.s), _mm512_load_si512(by.B));
+  const __m512i early = _mm512_set1_epi32(by.affine_zero - late);
   const __m512i affine_low = _mm512_set1_epi32(-top - 1 - late), affine_high = _mm512_set1_epi32(top - late);
-  const Rounding after_add(_mm512_set1_epi32(call.add_s), _mm512_set1_epi32(call.add_B + call.A0 * late));
-  const __m512i add_low = _mm512_set1_epi32(-top - 1 - call.add_zero), add_high = _mm512_set1_epi32(top - call.add_zero);
-  const __m512i factors = _mm512_set1_epi32((call.A0 & 0xffff) | static_cast<int32_t>(static_cast<uint32_t>(call.A1) << 16));
-  const __m512i zero_point = _mm512_set1_epi32(kAdd ? call.add_zero : kAffine ? call.affine_zero : 0);
+  const Rounding after_add(_mm512_set1_epi32(by.add_s), _mm512_set1_epi32(by.add_B + by.A0 * late));
+  const __m512i add_low = _mm512_set1_epi32(-top - 1 - by.add_zero), add_high = _mm512_set1_epi32(top - by.add_zero);
+  const __m512i factors = _mm512_set1_epi32((by.A0 & 0xffff) | static_cast<int32_t>(static_cast<uint32_t>(by.A1) << 16));
+  const __m512i zero_point = _mm512_set1_epi32(kAdd ? by.add_zero : kAffine ? by.affine_zero : 0);
+  __m512i threshold = A;
   if constexpr (kSign) {
     const __m512i always = _mm512_set1_epi32(INT16_MIN), never = _mm512_set1_epi32(INT16_MAX + 1);
-    threshold = _mm512_sub_epi32(bounded(load<kWhole>(there, call.threshold), always, never), zero_point);
+    threshold = _mm512_sub_epi32(bounded(_mm512_load_si512(by.threshold), always, never), zero_point);
   }
-  const Sum* sums = static_cast<const Sum*>(call.sums);
-  const T* shortcut = static_cast<const T*>(call.shortcut);
-  T* y = static_cast<T*>(call.y);
-  uint8_t* signs = call.signs;
-  for (int32_t p = 0; p < call.places; ++p) {
+  const Sum* sums = static_cast<const Sum*>(rows.sums);
+  const T* shortcut = static_cast<const T*>(rows.shortcut);
+  T* y = static_cast<T*>(rows.y);
+  uint8_t* signs = rows.signs;
+  for (int32_t p = 0; p < rows.places; ++p) {
     __m512i v = bounded(load<kWhole>(there, sums), low, high);
     if constexpr (kAffine) {
       v = after_affine(_mm512_madd_epi16(v, A));
@@ -96,56 +91,55 @@ void places(const EpilogueCall& call) {
       // The two numbers of a lane side by side, as 16 bits each.
       const __m512i pair = _mm512_mask_blend_epi16(0xaaaaaaaa, v, _mm512_slli_epi32(load<kWhole>(there, shortcut), 16));
       v = bounded(after_add(_mm512_madd_epi16(pair, factors)), add_low, add_high);
-      shortcut += call.stride;
+      shortcut += rows.stride;
     }
     if constexpr (kAffine) {
       if (y != nullptr) {
         store<kWhole>(y, there, _mm512_add_epi32(v, zero_point));
-        y += call.stride;
+        y += rows.stride;
       }
     }
     if constexpr (kSign) {
       const __mmask16 bits = _mm512_mask_cmpge_epi32_mask(there, v, threshold);
-      if (kWhole || call.columns > 8) {
+      if (kWhole || by.count > 8) {
         _store_mask16(reinterpret_cast<__mmask16*>(signs), bits);
       } else {
         *signs = static_cast<uint8_t>(bits);
       }
-      signs += call.sign_stride;
+      signs += rows.sign_stride;
     }
-    sums += call.sum_stride;
+    sums += rows.sum_stride;
   }
 }
 
 template <typename Sum, typename T, bool kAffine, bool kAdd, bool kSign>
-void columns_of(const EpilogueCall& call) {
-  if (call.columns == kEpilogueColumns) {
-    places<true, Sum, T, kAffine, kAdd, kSign>(call);
+void columns_of(const EpilogueColumns& columns, const EpilogueRows& rows) {
+  if (columns.count == kEpilogueColumns) {
+    places<true, Sum, T, kAffine, kAdd, kSign>(columns, rows);
   } else {
-    places<false, Sum, T, kAffine, kAdd, kSign>(call);
+    places<false, Sum, T, kAffine, kAdd, kSign>(columns, rows);
   }
 }
 
 template <typename Sum, typename T>
-void of_types(const EpilogueCall& call) {
-  const bool sign = call.threshold != nullptr;
-  if (call.A == nullptr) {
-    columns_of<Sum, T, false, false, true>(call);
-  } else if (call.shortcut != nullptr) {
-    sign ? columns_of<Sum, T, true, true, true>(call) : columns_of<Sum, T, true, true, false>(call);
+void of_types(const EpilogueColumns& columns, const EpilogueRows& rows) {
+  if (!columns.affine) {
+    columns_of<Sum, T, false, false, true>(columns, rows);
+  } else if (columns.add) {
+    columns.sign ? columns_of<Sum, T, true, true, true>(columns, rows) : columns_of<Sum, T, true, true, false>(columns, rows);
   } else {
-    sign ? columns_of<Sum, T, true, false, true>(call) : columns_of<Sum, T, true, false, false>(call);
+    columns.sign ? columns_of<Sum, T, true, false, true>(columns, rows) : columns_of<Sum, T, true, false, false>(columns, rows);
   }
 }
 
 }  // namespace
 
-void epilogue_avx512(const EpilogueCall& call) {
-  with_short_type(call.bits, [&](auto type) {
-    if (call.sum_bits == 16) {
-      of_types<int16_t, decltype(type)>(call);
+void epilogue_avx512(const EpilogueColumns& columns, const EpilogueRows& rows) {
+  with_short_type(columns.bits, [&](auto type) {
+    if (rows.sum_bits == 16) {
+      of_types<int16_t, decltype(type)>(columns, rows);
     } else {
-      of_types<int32_t, decltype(type)>(call);
+      of_types<int32_t, decltype(type)>(columns, rows);
     }
   });
 }

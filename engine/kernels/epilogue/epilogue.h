@@ -13,29 +13,51 @@ namespace everbit {
 
 constexpr int32_t kEpilogueColumns = 16;
 
-// All pointers are to the first of the columns.
-struct EpilogueCall {
-  const void* sums;          // places x columns, of 16 or 32 bits; all of them fit 16
-  int32_t sum_bits;
-  int64_t sum_stride;        // elements from a place to the next
-  int32_t places, columns;
-  int32_t low, high;         // clamp
-  const int16_t* A;          // affine; nullptr: none, then there is neither shortcut nor y
-  const int32_t* B;
-  const uint8_t* s;
-  int32_t affine_zero;
-  int32_t bits;              // of what the affine gives, of the shortcut and of y: 8 or 16
-  const void* shortcut;      // nullptr: none
-  int32_t A0, A1;            // add: factors of what the affine gives and of the shortcut, below 2^13 in size
-  int32_t add_B, add_s, add_zero;
-  void* y;                   // nullptr: only the signs are wanted
-  int64_t stride;            // of shortcut and y: elements from a place to the next
-  const int32_t* threshold;  // nullptr: no sign
-  uint8_t* signs;            // the byte with the first column's bit; whole bytes are written, bits of no column are 0
-  int64_t sign_stride;       // bytes from a place to the next
+// What the layers do, with their constants for the whole tensor.
+struct EpilogueLayers {
+  int32_t low = INT16_MIN, high = INT16_MAX;  // clamp
+  const int16_t* A = nullptr;                 // affine; nullptr: none, then there is neither shortcut nor y
+  const int32_t* B = nullptr;
+  const uint8_t* s = nullptr;
+  int32_t affine_zero = 0;
+  int32_t bits = 16;                          // of what the affine gives, of the shortcut and of y: 8 or 16
+  bool add = false;
+  int32_t A0 = 0, A1 = 0;                     // factors of what the affine gives and of the shortcut, below 2^13 in size
+  int32_t add_B = 0, add_s = 0, add_zero = 0;
+  const int32_t* threshold = nullptr;         // nullptr: no sign
 };
 
-using Epilogue = void(const EpilogueCall&);
+// Constants of some columns as the kernels take them, one number a column.
+struct alignas(64) EpilogueColumns {
+  int32_t A[kEpilogueColumns];
+  int32_t B[kEpilogueColumns];
+  int32_t s[kEpilogueColumns];
+  int32_t threshold[kEpilogueColumns];
+  int32_t count;
+  int32_t low, high;
+  int32_t affine_zero;
+  int32_t bits;
+  bool affine, add, sign;
+  int32_t A0, A1, add_B, add_s, add_zero;
+
+  // The columns from `first` on; those that do not exist are zeros.
+  void take(const EpilogueLayers& layers, int32_t first, int32_t number);
+};
+
+// All pointers are to the first of the columns.
+struct EpilogueRows {
+  const void* sums;      // places x columns, of 16 or 32 bits; all of them fit 16
+  int32_t sum_bits;
+  int64_t sum_stride;    // elements from a place to the next
+  int32_t places;
+  const void* shortcut;  // where there is one
+  void* y;               // nullptr: only the signs are wanted
+  int64_t stride;        // of shortcut and y: elements from a place to the next
+  uint8_t* signs;        // the byte with the first column's bit; whole bytes are written, bits of no column are 0
+  int64_t sign_stride;   // bytes from a place to the next
+};
+
+using Epilogue = void(const EpilogueColumns&, const EpilogueRows&);
 
 Epilogue epilogue_scalar;
 Epilogue epilogue_avx2;

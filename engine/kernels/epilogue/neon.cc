@@ -2,6 +2,6 @@
 
 namespace everbit {
 
-void epilogue_neon(const EpilogueCall& call) { by_types(call); }
+void epilogue_neon(const EpilogueColumns& columns, const EpilogueRows& rows) { by_types(columns, rows); }
 
 }  // namespace everbit
