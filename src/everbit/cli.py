@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from everbit.errors import EverbitError
+from everbit.lazy_commands import CommandTable, LazyCommands
 
-COMMANDS = {
+COMMANDS: CommandTable = {
     "demo": ("everbit.experiments.demo_command", "demo_command"),
     "experiment": ("everbit.experiments.experiment_command", "experiment_command"),
     "pretrain": ("everbit.zoo.pretrain_command", "pretrain_command"),
     "compile": ("everbit.compile.compile_command", "compile_command"),
+    "zoo": ("everbit.zoo.zoo_command", "zoo_command"),
+    "summary": ("everbit.zoo.summary_command", "summary_command"),
+    "reproduce": ("everbit.experiments.reproduce_command", "reproduce"),
     "bench": ("everbit.benchmarks.bench_command", "bench"),
 }
 """Module of each command, and its function or group of commands there; imported when it is asked for, so that one does
@@ -24,22 +26,10 @@ EXTRAS = {"torch": "train", "matplotlib": "experiments"}
 """The extra that brings a package which the base install does without."""
 
 
-class Commands(TyperGroup):
-    """Finds commands by name and turns what went wrong in one into a message and an exit code."""
+class Commands(LazyCommands):
+    """The commands; turns what went wrong in one into a message and an exit code."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
-            return None
-        module, name = COMMANDS[cmd_name]
-        command = getattr(import_module(module), name)
-        if isinstance(command, typer.Typer):
-            return typer.main.get_command(command)
-        app = typer.Typer(add_completion=False)
-        app.command(cmd_name)(command)
-        return typer.main.get_command(app)
+    table = COMMANDS
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -12,6 +12,7 @@ import torch
 
 from everbit.errors import ConfigurationError, FormatError
 from everbit.nn import BinaryConv2d
+from everbit.zoo.checkpoint import save_checkpoint
 from everbit.zoo.model_card import model_card
 from everbit.zoo.pretrain import Position, Pretraining, Recipe, evaluate
 from everbit.zoo.registry import build
@@ -162,6 +163,19 @@ def test_export_and_model_card(tmp_path: Path) -> None:
     assert f"{description.top1:.1%}" in card
     assert "2 of 2 epochs" in card
     assert "Krizhevsky" in card
+
+
+def test_a_checkpoint_of_an_everbit_without_teachers_resumes(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run.pt")
+    state = run.state()
+    for name in ("teacher", "teacher_digest", "teacher_share", "temperature"):
+        del state["recipe"][name]
+    save_checkpoint(tmp_path / "run.pt", state)
+    run.resume()
+    run.run()
+    description = export_backbone(tmp_path / "run.pt", tmp_path / "out.safetensors")
+    assert description.teacher is None
+    assert "teacher" not in model_card(description)
 
 
 def test_checkpoint_with_other_tensors(tmp_path: Path) -> None:

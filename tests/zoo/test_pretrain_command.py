@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from everbit.errors import ConfigurationError
 from everbit.zoo.pretrain_command import pretrain_command
-from everbit.zoo.weights import read_description
+from everbit.zoo.weights import export_backbone, read_description
 
 APP = typer.Typer()
 APP.command()(pretrain_command)
@@ -78,3 +78,26 @@ def test_wrong_options(root: Path, option: str, value: str) -> None:
     assert result.exit_code != 0
     assert isinstance(result.exception, (ConfigurationError, SystemExit))
     assert not (root / "net.safetensors").exists()
+
+
+def test_the_stem_follows_the_data_and_is_an_option(root: Path) -> None:
+    assert CliRunner().invoke(APP, options(root, **{"--model": "quicknet", "--epochs": "1"})).exit_code == 0
+    description, _ = read_description(root / "net.safetensors")
+    assert (description.architecture, description.stem) == ("quicknet", "cifar")
+    assert "32x32 pixels" in (root / "net.md").read_text()
+    refused = CliRunner().invoke(APP, options(root, **{"--stem": "mnist"}))
+    assert isinstance(refused.exception, ConfigurationError)
+    assert "birealnet18 has no stem 'mnist'" in str(refused.exception)
+
+
+def test_a_teacher_is_recorded(root: Path) -> None:
+    first = options(root, **{"--model": "vgg_small", "--epochs": "1"})
+    assert CliRunner().invoke(APP, first).exit_code == 0
+    export_backbone(root / "run" / "net.pt", root / "teacher.safetensors", drop_head=False)
+    taught = options(root, **{"--epochs": "1", "--checkpoint": str(root / "taught.pt"), "--teacher": "vgg_small"})
+    result = CliRunner().invoke(APP, [*taught, "--teacher-weights", str(root / "teacher.safetensors")])
+    assert result.exit_code == 0, result.output
+    assert read_description(root / "net.safetensors")[0].teacher == "vgg_small"
+    assert "| teacher | vgg_small, 0.5 of the loss, temperature 2 |" in (root / "net.md").read_text()
+    alone = CliRunner().invoke(APP, taught)
+    assert "give both, or neither" in str(alone.exception)

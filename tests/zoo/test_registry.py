@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import fx, nn
 
+from everbit.compile.compiler import compile_program
 from everbit.errors import ConfigurationError
 from everbit.nn import BinaryConv2d
+from everbit.zoo.cuts import NETWORKS
 from everbit.zoo.registry import BUILDERS, build
 
 
@@ -14,18 +17,28 @@ def parameters(model: nn.Module) -> int:
     return sum(tensor.numel() for tensor in model.state_dict().values() if tensor.is_floating_point())
 
 
-@pytest.mark.parametrize(
-    ("name", "classes", "stem", "count"),
-    [
-        ("birealnet18", 10, "cifar", 11_183_562),
-        ("birealnet18", 1000, "imagenet", 11_699_112),
-        ("reactnet18", 10, "cifar", 11_198_474),
-        ("vgg_small", 10, "cifar", 4_663_690),
-    ],
-)
-def test_parameter_counts(name: str, classes: int, stem: str, count: int) -> None:
+COUNTS = [
+    ("quicknet", "imagenet", 13_239_688),
+    ("quicknet_small", "imagenet", 12_661_176),
+    ("quicknet_large", "imagenet", 23_355_272),
+    ("birealnet18", "cifar", 11_183_562),
+    ("birealnet18", "imagenet", 11_699_112),
+    ("reactnet18", "cifar", 11_198_474),
+    ("vgg_small", "cifar", 4_663_690),
+    ("binarynet", "cifar", 14_022_016 + 4 * (128 * 2 + 256 * 2 + 512 * 2 + 1024 * 2 + 10)),
+    ("cnv", "cifar", 1_542_848 + 4 * (64 * 2 + 128 * 2 + 256 * 2 + 512 * 2 + 10)),
+    ("mlp", "mnist", 399_872 + 4 * (256 * 4 + 10)),
+    ("mobilenet_v1", "imagenet", 4_253_864),
+    ("mobilenet_v2", "imagenet", 3_538_984),
+    ("efficientnet_lite0", "imagenet", 4_694_024),
+]
+
+
+@pytest.mark.parametrize(("name", "stem", "count"), COUNTS)
+def test_parameter_counts(name: str, stem: str, count: int) -> None:
+    """Those of docs/method.md, with four numbers for each channel of a batch norm."""
     with torch.device("meta"):
-        assert parameters(build(name, classes=classes, stem=stem)) == count
+        assert parameters(build(name, stem=stem)) == count
 
 
 @pytest.mark.parametrize(
@@ -59,11 +72,38 @@ def test_parameters_after_the_cut(name: str, first: str, binary: int, other: int
     assert (latent, rest) == (binary, other)
 
 
+def images(name: str, stem: str, count: int = 2) -> torch.Tensor:
+    """Random input of a network, 64 pixels for the ImageNet stem."""
+    height, width, channels = NETWORKS[name].stems[stem]
+    return torch.rand(count, channels, min(height, 64), min(width, 64)) * 2 - 1
+
+
+@pytest.mark.parametrize(("name", "stem"), [(name, stem) for name in BUILDERS for stem in NETWORKS[name].stems])
+@pytest.mark.parametrize("width", [0.25, 0.05])
+def test_any_width_runs(name: str, stem: str, width: float) -> None:
+    model = build(name, width=width, classes=7, stem=stem).eval()
+    assert model(images(name, stem)).shape == (2, 7)
+
+
 @pytest.mark.parametrize("name", BUILDERS)
-@pytest.mark.parametrize("width", [0.125, 0.2])
-def test_any_width_runs(name: str, width: float) -> None:
-    model = build(name, width=width, classes=7).eval()
-    assert model(torch.rand(2, 3, 32, 32) * 2 - 1).shape == (2, 7)
+def test_the_facts_are_of_the_network(name: str) -> None:
+    with torch.device("meta"):
+        paths = dict(build(name, width=0.1).named_modules())
+    assert set(NETWORKS[name].latents) <= paths.keys()
+    assert list(BUILDERS) == list(NETWORKS)
+
+
+@pytest.mark.parametrize(("name", "cut"), [(name, cut) for name in BUILDERS for cut in NETWORKS[name].latents])
+def test_every_network_compiles(name: str, cut: str) -> None:
+    stem = NETWORKS[name].stem
+    torch.manual_seed(1)
+    network = build(name, width=0.125, classes=3, stem=stem)
+    with torch.no_grad():
+        network.train()(images(name, stem, 8))
+    pixels = ((images(name, stem, 8).permute(0, 2, 3, 1) + 1) * 127.5).numpy().astype(np.uint8)
+    program = compile_program(network, pixels, cut=cut)
+    assert program.layers[program.latent_index].name.startswith(cut)
+    assert program.layers[-1].kind != "latent"
 
 
 def test_imagenet_stem_quarters_the_map() -> None:
@@ -86,9 +126,9 @@ def test_each_block_has_one_sum_of_its_name(name: str) -> None:
 
 
 def test_errors_say_what_would_work() -> None:
-    with pytest.raises(ConfigurationError, match="birealnet18, reactnet18, vgg_small"):
+    with pytest.raises(ConfigurationError, match="choose one of quicknet, quicknet_small, "):
         build("resnet")
-    with pytest.raises(ConfigurationError, match="cifar, imagenet"):
+    with pytest.raises(ConfigurationError, match="birealnet18 has no stem 'mnist': choose one of cifar, imagenet"):
         build("birealnet18", stem="mnist")
     with pytest.raises(ConfigurationError, match="vgg_small has no stem"):
         build("vgg_small", stem="imagenet")

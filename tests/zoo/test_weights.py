@@ -11,10 +11,11 @@ from safetensors.torch import save_file
 from torch import nn
 
 from everbit.errors import ConfigurationError, FormatError, OutputError
-from everbit.nn import BinaryConv2d
-from everbit.zoo import weights
+from everbit.nn.binary import BinaryWeight
+from everbit.zoo import packaged, weights
+from everbit.zoo.cuts import NETWORKS
 from everbit.zoo.registry import BUILDERS, build
-from everbit.zoo.weights import Description, load_weights, pretrained, read_description, save_weights
+from everbit.zoo.weights import BATCH_NORMS, Description, load_weights, pretrained, read_description, save_weights
 
 DESCRIPTION = Description(
     architecture="birealnet18",
@@ -37,10 +38,11 @@ def trained_looking(name: str, width: float = 0.125, classes: int = 5) -> nn.Mod
     torch.manual_seed(3)
     model = build(name, width=width, classes=classes)
     for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
+        if isinstance(module, BATCH_NORMS):
             module.running_mean.normal_()
             module.running_var.uniform_(0.5, 2)
-            nn.init.normal_(module.weight)
+            if module.affine:
+                nn.init.normal_(module.weight)
     return model.eval()
 
 
@@ -54,20 +56,24 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", BUILDERS)
 def test_loaded_network_computes_the_stored_function(tmp_path: Path, name: str) -> None:
     model, first, second = trained_looking(name), tmp_path / "first", tmp_path / "second"
-    description = dataclasses.replace(DESCRIPTION, architecture=name)
+    stem, (height, width, channels) = next(iter(NETWORKS[name].stems.items()))
+    description = dataclasses.replace(DESCRIPTION, architecture=name, stem=stem)
     save_weights(model, first, description)
     loaded = load_weights(first)
     assert not loaded.training
     for path, module in model.named_modules():
-        if isinstance(module, BinaryConv2d):
+        if isinstance(module, BinaryWeight):
             twin = loaded.get_submodule(path)
             alpha = module.alpha().half().float()
             assert torch.equal(twin.alpha(), alpha)
-            assert torch.equal(twin.weight, torch.where(module.weight >= 0, 1.0, -1.0) * alpha.view(-1, 1, 1, 1))
+            alpha = alpha.view(-1, *[1] * (module.weight.dim() - 1))
+            assert torch.equal(twin.weight, torch.where(module.weight >= 0, 1.0, -1.0) * alpha)
     save_weights(loaded, second, description)
     assert first.read_bytes() == second.read_bytes()
-    images = torch.rand(4, 3, 32, 32) * 2 - 1
+    images = torch.rand(4, channels, min(height, 64), min(width, 64)) * 2 - 1
     assert torch.equal(loaded(images), load_weights(second)(images))
+    save_weights(model, second, description, drop_head=True)
+    assert torch.equal(load_weights(first).head(load_weights(second)(images)), loaded(images))
 
 
 def test_rounding_barely_moves_the_outputs(tmp_path: Path) -> None:
@@ -125,6 +131,7 @@ def facts(version: object = 1, **changes: object) -> str:
         ("{}", "version"),
         (facts(surprise=1), "surprise"),
         (facts(architecture="x"), "'x' is unknown"),
+        (facts(stem="x"), "its stem 'x' is unknown"),
         (facts(width=-1), "width is -1"),
         (facts(width=0.25), "does not hold"),
     ],
@@ -176,12 +183,22 @@ def test_a_failed_write_leaves_the_old_file(path: Path, tmp_path: Path) -> None:
 
 
 def test_pretrained_says_what_to_do_without_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(weights, "PACKAGED", tmp_path)
+    monkeypatch.setattr(packaged, "WEIGHTS", tmp_path)
     with pytest.raises(ConfigurationError, match="everbit pretrain --model vgg_small"):
         pretrained("vgg_small")
 
 
 def test_pretrained_loads_the_packaged_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(weights, "PACKAGED", tmp_path)
+    monkeypatch.setattr(packaged, "WEIGHTS", tmp_path)
     save_weights(trained_looking("birealnet18"), tmp_path / "birealnet18_half.safetensors", DESCRIPTION, drop_head=True)
     assert pretrained("birealnet18")(torch.zeros(1, 3, 32, 32)).shape == (1, 64)
+
+
+@pytest.mark.parametrize("path", sorted(packaged.WEIGHTS.glob("*.safetensors")), ids=lambda path: path.stem)
+def test_every_packaged_backbone_loads_and_has_a_card(path: Path) -> None:
+    description, has_head = read_description(path)
+    assert packaged.packaged_backbone(description.architecture) == path
+    assert not has_head
+    height, width, channels = NETWORKS[description.architecture].stems[description.stem]
+    assert pretrained(description.architecture)(torch.zeros(1, channels, height, width)).isfinite().all()
+    assert path.with_suffix(".md").read_text().startswith(f"# {description.architecture}, width {description.width:g}")

@@ -54,17 +54,17 @@ def compile_command(
     from everbit.compile.compiler import compile_program
     from everbit.formats.model_file import save_program
     from everbit.quantize.widths import Widths
-    from everbit.zoo.cuts import DEFAULT_CUTS, INPUT_SHAPE, require_network
+    from everbit.zoo.cuts import DEFAULT_CUTS, require_network
     from everbit.zoo.weights import load_weights, packaged_weights, read_description
 
-    require_network(model)
+    network = require_network(model)
     path = weights or packaged_weights(model)
     description, _ = read_description(path)
     if description.architecture != model:
         raise ConfigurationError(
             f"{path} holds {description.architecture}, not {model}: name that network, or give other --weights"
         )
-    calibration = calibration_images(images, root, count, INPUT_SHAPE)
+    calibration = calibration_images(images, root, count, network.stems[description.stem])
     program = compile_program(
         load_weights(path),
         calibration,

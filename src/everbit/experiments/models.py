@@ -14,13 +14,10 @@ from everbit.compile.program import Program
 from everbit.errors import ConfigurationError, FormatError
 from everbit.formats.model_file import program_from_bytes
 from everbit.quantize.widths import Widths
-from everbit.zoo.cuts import DEFAULT_CUTS
+from everbit.zoo.cuts import DEFAULT_CUTS, NETWORKS
 
 if TYPE_CHECKING:
     from torch import nn
-
-ZOO_INPUT_SHAPE = (32, 32, 3)
-"""Height, width, channels of the images that the zoo's networks are trained on."""
 
 CALIBRATION_IMAGES = 1024
 """Most images a program is calibrated on."""
@@ -62,7 +59,7 @@ class ZooModel:
     digest: str
     cut: str
     widths: Widths
-    input_shape: tuple[int, int, int] = ZOO_INPUT_SHAPE
+    input_shape: tuple[int, int, int]
 
     def program(self, images: NDArray[np.uint8]) -> Program:
         from everbit.compile.compiler import compile_program
@@ -99,7 +96,7 @@ def _zoo_model(name: str, widths: Widths, cut: str, width: float, weights: Path 
             "give other --weights, or the --model and --width of these"
         )
     digest = hashlib.sha256(_read(path) + cut.encode()).hexdigest()
-    return ZooModel(load_weights(path), digest, cut, widths)
+    return ZooModel(load_weights(path), digest, cut, widths, NETWORKS[name].stems[description.stem])
 
 
 def _read(path: Path) -> bytes:

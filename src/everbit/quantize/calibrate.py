@@ -170,14 +170,13 @@ def calibrate(
                 run.env[node] = run.run_node(node)
         at_cut.append(run.env[cut])
     values = torch.cat(at_cut)
-    if values.ndim != 4:
-        raise CompileError(
-            f"the output of {cut.name} is no map of height, width and channels: cut at an earlier module"
-        )
+    if values.ndim not in (2, 4):
+        raise CompileError(f"the output of {cut.name} is neither a map nor a row of channels: cut at an earlier module")
+    shape, values = values.shape, values.view(*values.shape[:2], *(values.shape[2:] or (1, 1)))
     unit = torch.ones(1) if at.unit is None else torch.from_numpy(at.unit).to(values.dtype).view(1, -1, 1, 1)
     result.latent, seen = calibrate_latent(values / unit, bits, at.threshold, at.limits)
     run = _Run(graph, result, learnable)
-    run.env[cut] = seen * unit
+    run.env[cut] = (seen * unit).view(shape)
     for node in order[order.index(cut) + 1 : order.index(features) + 1]:
         run.env[node] = run.run_node(node)
     result.features = run.env[features].flatten(1).double().numpy()

@@ -1,23 +1,100 @@
-"""Where each network of the zoo is usually cut, and the images it takes. Needs no torch."""
+"""The networks of the zoo: where each may be cut, the images it takes, where it comes from. Needs no torch."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from everbit.errors import ConfigurationError
 
-DEFAULT_CUTS = {"birealnet18": "stage4.block1", "reactnet18": "stage4.block1", "vgg_small": "block5"}
-"""The module whose output is the latent, by the network's name: (4,4,512), of VGG-Small (8,8,512), at width 1.
+Shape = tuple[int, int, int]  # height, width, channels
 
-V24 cuts ReAct-18 at the sum inside the same block, `stage4.block1.add`.
-"""
+INPUT_SHAPE: Shape = (32, 32, 3)
+"""The images that the packaged networks are trained on."""
+
+_CIFAR = {"cifar": INPUT_SHAPE}
+_IMAGENET = {"imagenet": (224, 224, 3)}
+
+CLASSES = {"cifar": 10, "imagenet": 1000, "mnist": 10}
+"""Classes of a network that was not told how many, by its stem."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """Facts of one network.
+
+    stems: the first layers it can have, with the images each is made for; the first is the default. latents: modules
+    after which it is usually cut; the first is the default. norm_values: how many numbers of a batch-norm channel its
+    paper counts as parameters: 4 as they are stored, or 2 as they run. paper: what describes it.
+    """
+
+    stems: dict[str, Shape]
+    latents: tuple[str, ...]
+    norm_values: int
+    paper: str
+
+    @property
+    def stem(self) -> str:
+        """The default stem."""
+        return next(iter(self.stems))
+
+
+_LARQ = "Bannink et al., Larq Compute Engine, MLSys 2021, arXiv 2011.09398"
+_QUICKNET_LATENTS = ("transition3.blur", "transition2.blur")
+
+NETWORKS = {
+    "quicknet": Network({**_IMAGENET, **_CIFAR}, _QUICKNET_LATENTS, 2, _LARQ),
+    "quicknet_small": Network({**_IMAGENET, **_CIFAR}, _QUICKNET_LATENTS, 2, _LARQ),
+    "quicknet_large": Network({**_IMAGENET, **_CIFAR}, _QUICKNET_LATENTS, 2, _LARQ),
+    "birealnet18": Network(
+        {**_CIFAR, **_IMAGENET},
+        ("stage4.block1", "stage3.block1"),
+        4,
+        "Liu et al., Bi-Real Net, ECCV 2018, arXiv 1808.00278",
+    ),
+    "reactnet18": Network(
+        {**_CIFAR, **_IMAGENET},
+        ("stage4.block1", "stage4.block1.add", "stage3.block4.add"),
+        4,
+        "Liu et al., ReActNet, ECCV 2020, arXiv 2003.03488",
+    ),
+    "vgg_small": Network(
+        _CIFAR, ("block5", "block5.conv"), 4, "Cai et al., Half-wave Gaussian quantization, CVPR 2017, arXiv 1702.00953"
+    ),
+    "binarynet": Network(
+        _CIFAR, ("block6", "dense1", "block5"), 2, "Hubara et al., Binarized neural networks, 2016, arXiv 1602.02830"
+    ),
+    "cnv": Network(_CIFAR, ("block5", "block4"), 2, "Umuroglu et al., FINN, FPGA 2017, arXiv 1612.07119"),
+    "mlp": Network({"mnist": (28, 28, 1)}, ("dense1", "dense2"), 2, "Wang et al., ACM TECS 2023, arXiv 2102.04270"),
+    "mobilenet_v1": Network(
+        {**_IMAGENET, **_CIFAR}, ("block12", "block11"), 2, "Howard et al., MobileNets, 2017, arXiv 1704.04861"
+    ),
+    "mobilenet_v2": Network(
+        {**_IMAGENET, **_CIFAR}, ("block16", "block13"), 2, "Sandler et al., MobileNetV2, CVPR 2018, arXiv 1801.04381"
+    ),
+    "efficientnet_lite0": Network(
+        {**_IMAGENET, **_CIFAR}, ("block15", "block11"), 2, "Tan and Le, EfficientNet, ICML 2019, arXiv 1905.11946"
+    ),
+}
+"""By name. Latents are those of V24 for its networks: ReAct-18 is cut there at a sum inside of a block."""
+
+DEFAULT_CUTS = {name: network.latents[0] for name, network in NETWORKS.items()}
+"""The module whose output is the latent unless the user says otherwise, by the network's name."""
 
 WHOLE_NETWORK = "input"
 """The name of the cut in front of everything: the latent is the image, and every layer learns."""
 
-INPUT_SHAPE = (32, 32, 3)
-"""Height, width, channels of the images that the zoo's networks are trained on."""
+
+def require_network(name: str, stem: str | None = None) -> Network:
+    """The facts of a network. Raises ConfigurationError for a name that is none of the zoo, or a stem it has not."""
+    if name not in NETWORKS:
+        raise ConfigurationError(f"unknown network {name!r}: choose one of {', '.join(NETWORKS)}")
+    network = NETWORKS[name]
+    if stem is not None and stem not in network.stems:
+        raise ConfigurationError(f"{name} has no stem {stem!r}: choose one of {', '.join(network.stems)}")
+    return network
 
 
-def require_network(name: str) -> None:
-    """Raises ConfigurationError for a name that is no network of the zoo."""
-    if name not in DEFAULT_CUTS:
-        raise ConfigurationError(f"unknown network {name!r}: choose one of {', '.join(DEFAULT_CUTS)}")
+def nearest_stem(name: str, height: int) -> str:
+    """The stem of a network that is made for images nearest to that height."""
+    stems = require_network(name).stems
+    return min(stems, key=lambda stem: abs(stems[stem][0] - height))

@@ -6,24 +6,25 @@ from pathlib import Path
 
 from everbit.data.datasets import SOURCES
 from everbit.whole_file import replacing
+from everbit.zoo.cuts import NETWORKS
 from everbit.zoo.weights import Description
 
 _CARD = """\
 # {architecture}, width {width:g}
 
-A binary backbone for learning on a device: the frozen and the learnable part of a network whose head the device
-learns itself. The weights of its inner 3x3 convolutions are -1 and +1, with one scale per output channel.
+A backbone for learning on a device: the frozen and the learnable part of a network whose head the device learns
+itself. The weights of its binary layers are -1 and +1, with one scale per output channel.
 
 | | |
 |---|---|
 | architecture | {architecture}, {width:g} times the base filters, {stem} stem |
-| input | RGB images, 32x32 pixels, value/127.5 - 1 |
+| input | {colors} images, {height}x{image_width} pixels, value/127.5 - 1 |
 | training data | {data}, {classes} classes |
 | training | {epochs} of {planned_epochs} epochs, batch {batch}, {precision} |
 | optimizer | Adam, one-cycle learning rate up to {learning_rate:g} |
-| top-1 on the validation images | {top1:.1%} |
+{teacher_row}| top-1 on the validation images | {top1:.1%} |
 | time of training | {minutes:.0f} minutes on a CPU |
-| made by | `everbit pretrain --model {architecture} --width {width:g} --data {data} --epochs {planned_epochs}` |
+| made by | `{command}` |
 
 License of the training data: {license}
 
@@ -34,12 +35,28 @@ use as a classifier of its {classes} training classes. It has not been examined 
 satellite or industrial kinds; test it on your own before you rely on it.
 """
 
+_COMMAND = (
+    "everbit pretrain --model {architecture} --width {width:g} --stem {stem} --data {data} --epochs {planned_epochs}"
+)
+_TEACHER_ROW = "| teacher | {teacher}, {teacher_share:g} of the loss, temperature {temperature:g} |\n"
+_TEACHER_OPTIONS = (
+    " --teacher {teacher} --teacher-weights FILE --teacher-share {teacher_share:g} --temperature {temperature:g}"
+)
+
 
 def model_card(description: Description) -> str:
     """The model card of a backbone, Markdown."""
     source = SOURCES.get(description.data)
+    height, width, channels = NETWORKS[description.architecture].stems[description.stem]
+    taught = description.teacher is not None
+    facts = vars(description)
     return _CARD.format(
-        **vars(description),
+        **facts,
+        colors="gray" if channels == 1 else "RGB",
+        height=height,
+        image_width=width,
+        teacher_row=_TEACHER_ROW.format(**facts) if taught else "",
+        command=(_COMMAND + (_TEACHER_OPTIONS if taught else "")).format(**facts),
         minutes=description.seconds / 60,
         license=source.license_note if source else "not known to everbit; ask the maker of the data.",
     )

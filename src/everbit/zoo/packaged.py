@@ -1,4 +1,4 @@
-"""Models that come with the package. Needs no torch."""
+"""Models and pretrained weights that come with the package. Needs no torch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ from pathlib import Path
 from everbit.errors import FormatError
 
 MODELS = Path(__file__).parent / "models"
+WEIGHTS = Path(__file__).parent / "weights"
+
+
+def packaged_backbone(network: str) -> Path | None:
+    """The packaged weights of a network of the zoo at half width, with a model card beside them; None without any."""
+    path = WEIGHTS / f"{network}_half.safetensors"
+    return path if path.is_file() else None
 
 
 def packaged_names() -> list[str]:

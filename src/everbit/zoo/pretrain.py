@@ -46,6 +46,10 @@ class Recipe:
     seed: int = 0
     precision: str = "float32"  # or "bfloat16", about twice as fast on a CPU that has it
     pad_crop_flip: bool = True  # random shifts of 4 pixels and mirroring of the training images
+    teacher: str | None = None  # the network that is distilled (everbit.zoo.distillation), and SHA-256 of its weights
+    teacher_digest: str | None = None
+    teacher_share: float = 0.5  # of the teacher in the loss, the rest is the labels'
+    temperature: float = 2.0  # both networks' logits are divided by it
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch < 2 or not self.learning_rate > 0:
@@ -55,6 +59,11 @@ class Recipe:
             )
         if self.precision not in PRECISIONS:
             raise ConfigurationError(f"unknown precision {self.precision!r}: choose one of {', '.join(PRECISIONS)}")
+        if not 0 < self.teacher_share <= 1 or not self.temperature > 0:
+            raise ConfigurationError(
+                f"teacher's share {self.teacher_share}, temperature {self.temperature}: "
+                "give a share above 0 and up to 1, and a temperature above 0"
+            )
 
 
 @dataclass
@@ -120,44 +129,57 @@ class Pretraining:
         if self.steps < 1:
             raise ConfigurationError(f"{len(train[0])} training images are fewer than one batch of {recipe.batch}")
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.forward: Callable[[Tensor], Tensor] = torch.compile(model) if compiled else model
-        self.optimizer = torch.optim.Adam(model.parameters(), lr=recipe.learning_rate, fused=True)
+        trained = self.trained_module()
+        self.forward: Callable[[Tensor], Any] = torch.compile(trained) if compiled else trained
+        self.optimizer = torch.optim.Adam(trained.parameters(), lr=recipe.learning_rate, fused=True)
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
             self.optimizer, recipe.learning_rate, total_steps=self.steps * recipe.epochs, cycle_momentum=False
         )
         self.binary = [module for module in model.modules() if isinstance(module, BinaryWeight)]
         self.position = Position()
 
+    def trained_module(self) -> nn.Module:
+        """What a step runs and the optimizer changes: the model."""
+        return self.model
+
+    def state(self) -> dict[str, Any]:
+        """All that a checkpoint holds."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "position": asdict(self.position),
+            "recipe": asdict(self.recipe),
+            "description": self.description,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take over the state of a checkpoint; raises KeyError, RuntimeError, TypeError or ValueError if it misfits."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+        self.position = Position(**state["position"])
+
     def save(self) -> None:
         """Write the checkpoint."""
-        save_checkpoint(
-            self.checkpoint,
-            {
-                "model": self.model.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "schedule": self.schedule.state_dict(),
-                "position": asdict(self.position),
-                "recipe": asdict(self.recipe),
-                "description": self.description,
-            },
-        )
+        save_checkpoint(self.checkpoint, self.state())
 
     def resume(self) -> None:
         """Continue from the checkpoint where there is one. Raises ConfigurationError if it is of another run."""
         if not self.checkpoint.exists():
             return
         state = load_checkpoint(self.checkpoint)
-        for name, ours in (("recipe", asdict(self.recipe)), ("description", self.description)):
-            if state[name] != ours:
-                raise ConfigurationError(
-                    f"{self.checkpoint} belongs to another run ({name} {state[name]}, now {ours}): "
-                    "use the same options, or another checkpoint path"
-                )
         try:
-            self.model.load_state_dict(state["model"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            self.schedule.load_state_dict(state["schedule"])
-            self.position = Position(**state["position"])
+            stored = {"recipe": Recipe(**state["recipe"]), "description": state["description"]}
+            for name, ours in (("recipe", self.recipe), ("description", self.description)):
+                if stored[name] != ours:
+                    raise ConfigurationError(
+                        f"{self.checkpoint} belongs to another run ({name} {stored[name]}, now {ours}): "
+                        "use the same options, or another checkpoint path"
+                    )
+            self.load(state)
+        except ConfigurationError:
+            raise
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise FormatError(
                 f"{self.checkpoint} does not fit this version of everbit: delete it to start anew"
@@ -177,11 +199,23 @@ class Pretraining:
             images = pad_crop_flip(images, generator)
         return to_input(images), torch.from_numpy(self.train[1][chosen])
 
+    def autocast(self) -> torch.autocast:
+        """The context that computes in the recipe's precision."""
+        return torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.precision == "bfloat16")
+
+    def label_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Cross entropy with smoothed labels."""
+        return functional.cross_entropy(logits.float(), labels, label_smoothing=LABEL_SMOOTHING)
+
+    def loss(self, images: Tensor, labels: Tensor) -> Tensor:
+        """What a step makes smaller."""
+        with self.autocast():
+            logits = self.forward(images)
+        return self.label_loss(logits, labels)
+
     def update(self, images: Tensor, labels: Tensor) -> float:
         """One step of the optimizer; returns the loss."""
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.precision == "bfloat16"):
-            logits = self.forward(images)
-        loss = functional.cross_entropy(logits.float(), labels, label_smoothing=LABEL_SMOOTHING)
+        loss = self.loss(images, labels)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()

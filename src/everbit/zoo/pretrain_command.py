@@ -51,11 +51,24 @@ def _run_with_progress(training: Pretraining, quiet: bool) -> bool:
 def pretrain_command(
     model: Annotated[str, typer.Option(help="Network: a name of the zoo.")] = "birealnet18",
     width: Annotated[float, typer.Option(help="Multiplier of the filters.")] = 0.5,
+    stem: Annotated[
+        str | None, typer.Option(help="First layers: cifar or imagenet; default those for images of the data's size.")
+    ] = None,
     data: Annotated[str, typer.Option(help="Data set: tiny_imagenet, cifar10, cifar100, ...")] = "tiny_imagenet",
     root: Annotated[Path | None, typer.Option(help="Folder of the data set's file.")] = None,
     epochs: Annotated[int, typer.Option(help="Passes over the training images.")] = 12,
     batch: Annotated[int, typer.Option(help="Images a step.")] = 128,
     learning_rate: Annotated[float, typer.Option(help="Peak of the one-cycle schedule.")] = 3e-3,
+    teacher: Annotated[
+        str | None, typer.Option(help="Network whose answers are learned too, such as efficientnet_lite0.")
+    ] = None,
+    teacher_weights: Annotated[
+        Path | None, typer.Option(help="Its weights: a backbone file with a head, or a published state dict.")
+    ] = None,
+    teacher_share: Annotated[
+        float, typer.Option(help="The teacher's part in the loss, the rest is the labels'.")
+    ] = 0.5,
+    temperature: Annotated[float, typer.Option(help="Softens the teacher's answers and the student's.")] = 2.0,
     precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
     compiled: Annotated[bool, typer.Option("--compiled", help="Twice as fast; needs a C++ compiler.")] = False,
     checkpoint: Annotated[Path, typer.Option(help="File to resume from, beside its log.")] = Path("pretrain.pt"),
@@ -75,28 +88,48 @@ def pretrain_command(
         raise ConfigurationError("pretraining needs PyTorch: pip install 'everbit[train]'") from error
 
     from everbit.data.datasets import load
-    from everbit.zoo.cuts import INPUT_SHAPE
+    from everbit.zoo.cuts import nearest_stem, require_network
+    from everbit.zoo.distillation import Distillation
     from everbit.zoo.model_card import write_model_card
     from everbit.zoo.pretrain import Pretraining, Recipe
     from everbit.zoo.registry import build
+    from everbit.zoo.teacher import load_teacher
     from everbit.zoo.weights import export_backbone
+
+    if (teacher is None) != (teacher_weights is None):
+        raise ConfigurationError("--teacher names a network and --teacher-weights its file: give both, or neither")
+    facts = require_network(model, stem)
+    guide = load_teacher(teacher, teacher_weights) if teacher and teacher_weights else None
 
     if threads:
         torch.set_num_threads(threads)
     torch.manual_seed(seed)
-    images = load(data, root).fitted(INPUT_SHAPE)
-    recipe = Recipe(epochs, batch, learning_rate, seed, _choose_precision(precision), images.pad_crop_flip)
+    images = load(data, root)
+    stem = stem or nearest_stem(model, images.train_images.shape[1])
+    images = images.fitted(facts.stems[stem])
+    recipe = Recipe(
+        epochs=epochs,
+        batch=batch,
+        learning_rate=learning_rate,
+        seed=seed,
+        precision=_choose_precision(precision),
+        pad_crop_flip=images.pad_crop_flip,
+        teacher=teacher,
+        teacher_digest=guide.digest if guide else None,
+        teacher_share=teacher_share,
+        temperature=temperature,
+    )
     classes = len(images.class_names)
-    network = build(model, width=width, classes=classes)
-    training = Pretraining(
-        network,
+    parts = (
+        build(model, width=width, classes=classes, stem=stem),
         (images.train_images, images.train_labels),
         (images.test_images, images.test_labels),
         recipe,
         checkpoint,
-        {"architecture": model, "width": width, "classes": classes, "stem": "cifar", "data": data},
+        {"architecture": model, "width": width, "classes": classes, "stem": stem, "data": data},
         compiled,
     )
+    training = Distillation(guide, *parts) if guide else Pretraining(*parts)
     training.resume()
     if not _run_with_progress(training, quiet):
         Console(quiet=quiet).print(f"stopped; {checkpoint} holds all so far, the same command resumes")

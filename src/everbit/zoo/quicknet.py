@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from everbit.errors import ConfigurationError
 from everbit.nn.binary import BinaryConv2d, Sign
 from everbit.nn.windows import BlurPool2d, SamePad2d
 from everbit.zoo.birealnet import Add
-from everbit.zoo.stem import scaled
+from everbit.zoo.stem import scaled, stem_stride
 
 STE_CLIP = 1.25
 EPSILON = 1e-5
@@ -26,6 +25,7 @@ class Layout:
 
 
 QUICKNET = Layout((4, 4, 4, 4), (64, 128, 256, 512), 16)
+QUICKNET_SMALL = Layout((4, 4, 4, 4), (32, 64, 256, 512), 8)
 QUICKNET_LARGE = Layout((6, 8, 12, 6), (64, 128, 256, 512), 16)
 
 
@@ -71,9 +71,6 @@ def _stem(stem_filters: int, channels: int, stride: int) -> nn.Sequential:
     return steps
 
 
-STEM_STRIDES = {"cifar": 1, "imagenet": 2}
-
-
 class QuickNet(nn.Module):
     """Stem, four sections of blocks with a transition between two, ReLU, global average pool, linear head.
 
@@ -83,10 +80,8 @@ class QuickNet(nn.Module):
 
     def __init__(self, layout: Layout, width: float, classes: int, stem: str) -> None:
         super().__init__()
-        if stem not in STEM_STRIDES:
-            raise ConfigurationError(f"unknown stem {stem!r}: choose one of {', '.join(STEM_STRIDES)}")
         filters = [scaled(count, width) for count in layout.filters]
-        self.stem = _stem(scaled(layout.stem_filters, width), filters[0], STEM_STRIDES[stem])
+        self.stem = _stem(scaled(layout.stem_filters, width), filters[0], stem_stride(stem))
         self.sections = len(filters)
         for index, (channels, blocks) in enumerate(zip(filters, layout.blocks, strict=True), start=1):
             section = nn.Sequential()
@@ -111,10 +106,15 @@ class QuickNet(nn.Module):
 
 
 def quicknet(width: float = 1.0, classes: int = 1000, stem: str = "imagenet") -> QuickNet:
-    """QuickNet; 13,234,088 parameters (4 per batch-norm channel) at width 1, 1000 classes."""
+    """QuickNet; 13,234,088 parameters (2 per batch-norm channel, 9 per blurred one) at width 1, 1000 classes."""
     return QuickNet(QUICKNET, width, classes, stem)
 
 
+def quicknet_small(width: float = 1.0, classes: int = 1000, stem: str = "imagenet") -> QuickNet:
+    """QuickNetSmall; 12,655,688 parameters (2 per batch-norm channel, 9 per blurred one) at width 1, 1000 classes."""
+    return QuickNet(QUICKNET_SMALL, width, classes, stem)
+
+
 def quicknet_large(width: float = 1.0, classes: int = 1000, stem: str = "imagenet") -> QuickNet:
-    """QuickNetLarge; 23,342,248 parameters (4 per batch-norm channel) at width 1, 1000 classes."""
+    """QuickNetLarge; 23,342,248 parameters (2 per batch-norm channel, 9 per blurred one) at width 1, 1000 classes."""
     return QuickNet(QUICKNET_LARGE, width, classes, stem)

@@ -1,4 +1,4 @@
-"""First layers of the residual networks, and how a width multiplier scales a number of filters."""
+"""First layers of networks, and how a width multiplier scales a number of filters."""
 
 from __future__ import annotations
 
@@ -36,8 +36,23 @@ def _imagenet(channels: int) -> nn.Sequential:
 STEMS: dict[str, Callable[[int], nn.Sequential]] = {"cifar": _cifar, "imagenet": _imagenet}
 
 
+STEM_STRIDES = {"cifar": 1, "imagenet": 2}
+"""Stride of the first convolution of networks whose stems differ in nothing else."""
+
+
+def stem_stride(name: str) -> int:
+    """The stride of the stem of that name (a key of STEM_STRIDES)."""
+    if name not in STEM_STRIDES:
+        raise _unknown(name)
+    return STEM_STRIDES[name]
+
+
 def build_stem(name: str, channels: int) -> nn.Sequential:
     """The stem of that name (a key of STEMS) with `channels` output channels."""
     if name not in STEMS:
-        raise ConfigurationError(f"unknown stem {name!r}: choose one of {', '.join(STEMS)}")
+        raise _unknown(name)
     return STEMS[name](channels)
+
+
+def _unknown(name: str) -> ConfigurationError:
+    return ConfigurationError(f"unknown stem {name!r}: choose one of {', '.join(STEMS)}")

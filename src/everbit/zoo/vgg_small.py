@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from everbit.errors import ConfigurationError
 from everbit.nn.binary import BinaryConv2d, Sign
 from everbit.zoo.stem import build_stem, scaled
 
@@ -48,8 +47,6 @@ class VGGSmall(nn.Module):
         return logits
 
 
-def vgg_small(width: float = 1.0, classes: int = 10, stem: str = "cifar") -> VGGSmall:
+def vgg_small(width: float = 1.0, classes: int = 10) -> VGGSmall:
     """VGG-Small; 4,663,690 parameters (4 per batch-norm channel) at width 1 with 10 classes."""
-    if stem != "cifar":
-        raise ConfigurationError(f"vgg_small has no stem {stem!r}: it takes 32x32 images, use stem 'cifar'")
     return VGGSmall(width, classes)

@@ -22,18 +22,21 @@ from everbit.errors import ConfigurationError, FormatError
 from everbit.nn.binary import BinaryWeight
 from everbit.whole_file import replacing
 from everbit.zoo.checkpoint import load_checkpoint
+from everbit.zoo.cuts import NETWORKS
+from everbit.zoo.packaged import packaged_backbone
 from everbit.zoo.registry import BUILDERS, build
 
 METADATA_KEY = "everbit-backbone"
 VERSION = 1
-PACKAGED = Path(__file__).parent / "weights"
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
 @dataclass(frozen=True)
 class Description:
     """What a backbone is and how it was trained: enough to build its module and to write its model card.
 
-    `top1` is the validation accuracy, a fraction of 1, after the last whole epoch; `seconds` the time of training.
+    `top1` is the validation accuracy, a fraction of 1, after the last whole epoch; `seconds` the time of training;
+    the last three are None where it had no teacher (everbit.zoo.distillation).
     """
 
     architecture: str
@@ -48,19 +51,22 @@ class Description:
     precision: str
     top1: float
     seconds: float
+    teacher: str | None = None
+    teacher_share: float | None = None
+    temperature: float | None = None
 
 
 def _stored_tensors(model: nn.Module, drop_head: bool) -> dict[str, Tensor]:
     stored: dict[str, Tensor] = {}
     for path, module in model.named_modules():
-        if drop_head and path == "head":
+        if drop_head and path.partition(".")[0] == "head":
             continue
         if isinstance(module, BinaryWeight):
             bits = (module.weight.detach().numpy() >= 0).ravel()
             stored[f"{path}.bits"] = torch.from_numpy(np.packbits(bits, bitorder="little"))
             stored[f"{path}.alpha"] = module.alpha().to(torch.float16)
             continue
-        dtype = torch.float32 if isinstance(module, nn.BatchNorm2d) else torch.float16
+        dtype = torch.float32 if isinstance(module, BATCH_NORMS) else torch.float16
         own = {**dict(module.named_parameters(recurse=False)), **dict(module.named_buffers(recurse=False))}
         for name, tensor in own.items():
             if tensor.is_floating_point():  # all but the batch counter, which evaluation never reads
@@ -113,9 +119,20 @@ def read_description(path: str | Path) -> tuple[Description, bool]:
         description = Description(**facts["description"])
         if description.architecture not in BUILDERS:
             raise ValueError(f"its network {description.architecture!r} is unknown: upgrade everbit")
+        if description.stem not in NETWORKS[description.architecture].stems:
+            raise ValueError(f"its stem {description.stem!r} is unknown: upgrade everbit")
         return description, facts["has_head"] is True
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
         raise FormatError(f"{path} cannot be read as a backbone ({error}): copy or export it again") from error
+
+
+def is_backbone(path: str | Path) -> bool:
+    """Whether a file names itself a backbone; False for one that is none or cannot be read."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return METADATA_KEY in (file.metadata() or {})
+    except (OSError, SafetensorError):
+        return False
 
 
 def load_weights(path: str | Path) -> nn.Module:
@@ -143,6 +160,7 @@ def export_backbone(checkpoint_path: str | Path, out_path: str | Path, drop_head
     """
     state = load_checkpoint(Path(checkpoint_path))
     network, recipe, history = state["description"], state["recipe"], state["position"]["history"]
+    taught = ("teacher", "teacher_share", "temperature") if recipe.get("teacher") else ()
     if not history:
         raise FormatError(f"{checkpoint_path} has not finished its first epoch: let the pretraining go on")
     description = Description(
@@ -154,6 +172,7 @@ def export_backbone(checkpoint_path: str | Path, out_path: str | Path, drop_head
         precision=recipe["precision"],
         top1=history[-1]["val_top1"],
         seconds=sum(entry["seconds"] for entry in history),
+        **{name: recipe[name] for name in taught},
     )
     model = build(description.architecture, description.width, description.classes, description.stem)
     model.load_state_dict(state["model"])
@@ -163,10 +182,10 @@ def export_backbone(checkpoint_path: str | Path, out_path: str | Path, drop_head
 
 def packaged_weights(name: str) -> Path:
     """The packaged backbone file of that network, at half width. Raises ConfigurationError where there is none."""
-    path = PACKAGED / f"{name}_half.safetensors"
-    if not path.is_file():
+    path = packaged_backbone(name)
+    if path is None:
         raise ConfigurationError(
-            f"the package holds no pretrained {name!r} ({path} does not exist): train one with "
+            f"the package holds no pretrained {name!r}: train one with "
             f"`everbit pretrain --model {name} --out FILE.safetensors` and give that file"
         )
     return path

@@ -1,0 +1,32 @@
+"""Groups of commands that are imported when they are asked for, so that one does not pay for the others."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperGroup
+
+CommandTable = dict[str, tuple[str, str]]
+"""Module of each command, and its function or group of commands there."""
+
+
+class LazyCommands(TyperGroup):
+    """Finds the commands of `table` by name."""
+
+    table: ClassVar[CommandTable] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.table)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.table:
+            return None
+        module, name = self.table[cmd_name]
+        command = getattr(import_module(module), name)
+        if isinstance(command, typer.Typer):
+            return typer.main.get_command(command)
+        app = typer.Typer(add_completion=False)
+        app.command(cmd_name)(command)
+        return typer.main.get_command(app)
