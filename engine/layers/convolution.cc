@@ -6,7 +6,6 @@
 // instruction set has a kernel for that, they take that way (packed_gemm), to the same integers.
 #include "convolution.h"
 
-#include <cstring>
 #include <type_traits>
 
 #include "../kernels/packed_gemm/packed_gemm.h"
@@ -23,10 +22,8 @@ constexpr int64_t kMaxTerms = int64_t{1} << 24;  // of one output's sum, and of 
 // Bytes of one value of a patch.
 size_t patch_bytes(int32_t bits) { return bits == 32 ? sizeof(int32_t) : sizeof(int16_t); }
 
-constexpr int32_t kChunk = 16;  // bytes copied at once
-
-// Values from one patch to the next: what chunks write behind a patch is no other's.
-int32_t patch_stride(const ConvolutionShape& shape) { return int_gemm_stride(shape.patch) + kChunk; }
+// Values from one patch to the next: those of packed_gemm() have up to three spare values behind each row under the window.
+int32_t patch_stride(const ConvolutionShape& shape) { return int_gemm_stride(shape.patch + 3 * shape.window.kernel_height); }
 
 struct ForwardScratch {
   int32_t rows;
@@ -54,7 +51,7 @@ struct ForwardScratch {
     group = s.take<int64_t>(shape.groups == 1 ? 0 : at_once * static_cast<size_t>(shape.outputs));
     sums = s.take<int64_t>(at_once * channels);
     if (shape.groups > 1 || in.bits == 32) return;
-    packed = by_packing.take<uint32_t>(packed_words(shape.patch, out.channels, in.bits));
+    packed = by_packing.take<uint32_t>(packed_words(shape.window.kernel_height, shape.window.kernel_width * in.channels, out.channels, in.bits));
     short_sums = by_packing.take<int32_t>(at_once * channels);
     if (by_packing.used > s.used) s.used = by_packing.used;
   }
@@ -87,73 +84,98 @@ void gather_patches(const Context& context, const ConvolutionShape& shape, int32
   }
 }
 
-// Copies `bytes` in whole chunks where `room` bytes may be read; what is written behind is overwritten later, or never read.
-inline void copy_chunks(const uint8_t* from, size_t bytes, size_t room, uint8_t* to) {
-  if (room < bytes + kChunk) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
-  for (size_t i = 0; i < bytes; i += kChunk) std::memcpy(to + i, from + i, kChunk);
-}
-
-// The same patches in the type of the input, for packed_gemm(): what lies side by side under the window is copied at once.
-template <typename X>
-void gather_rows(const Context& context, const ConvolutionShape& shape, int32_t first, int32_t rows, X* patches) {
-  const TensorRecord& in = context.input();
-  const TensorRecord& out = context.output();
-  const Window& window = shape.window;
-  const int32_t across = window.kernel_width * in.channels;
-  const int32_t stride = patch_stride(shape);
-  const X* x = context.input_values<X>();
-  const X* end = x + static_cast<size_t>(context.batch) * static_cast<size_t>(in.elements());
-  Place place(first, out);
-  for (int32_t r = 0; r < rows; ++r, place.advance(out)) {
-    const X* image = x + static_cast<size_t>(place.image) * static_cast<size_t>(in.elements());
-    const int32_t left = place.column * window.stride - window.left;
-    X* to = patches + int64_t{r} * stride;
-    for (int32_t i = 0; i < window.kernel_height; ++i, to += across) {
-      const int32_t y = place.row * window.stride + i - window.top;
-      if (y >= 0 && y < in.height && left >= 0 && left + window.kernel_width <= in.width) {
-        const X* from = image + (y * in.width + left) * in.channels;
-        copy_chunks(reinterpret_cast<const uint8_t*>(from), static_cast<size_t>(across) * sizeof(X),
-                    static_cast<size_t>(end - from) * sizeof(X), reinterpret_cast<uint8_t*>(to));
-        continue;
-      }
-      for (int32_t j = 0; j < window.kernel_width; ++j) {
-        const bool inside = y >= 0 && y < in.height && left + j >= 0 && left + j < in.width;
-        for (int32_t c = 0; c < in.channels; ++c) {
-          to[j * in.channels + c] = inside ? image[(y * in.width + left + j) * in.channels + c] : static_cast<X>(in.zero_point);
-        }
-      }
-    }
-  }
-}
-
 // Whether the input itself is a matrix of patches; values: of a row that are read together.
 bool is_matrix(const ConvolutionShape& shape, const TensorRecord& in, int32_t values) {
   return shape.window.taps() == 1 && shape.window.stride == 1 && shape.groups == 1 && in.channels % values == 0;
 }
 
+// Outputs of one row whose windows lie inside the image and may be read where they stand: from the first to the one before the last.
+struct InnerColumns {
+  int32_t first = 0, last = 0;
+
+  InnerColumns(const Window& w, const TensorRecord& in, const TensorRecord& out, int32_t row, int32_t spare) {
+    const int32_t top = row * w.stride - w.top;
+    if (top < 0 || top + w.kernel_height > in.height || in.width < w.kernel_width) return;
+    first = (w.left + w.stride - 1) / w.stride;
+    last = (in.width - w.kernel_width + w.left) / w.stride + 1;
+    // Up to `spare` values are read behind each row under the window: behind the last row of the image there may be none.
+    const bool at_end = top + w.kernel_height == in.height && spare > 0;
+    if (at_end && (last - 1) * w.stride - w.left + w.kernel_width == in.width) --last;
+    last = last < out.width ? last : out.width;
+    if (last < first) first = last = 0;
+  }
+};
+
+// The patches of one row of outputs, with room for the spare values behind each row under the window.
+template <typename X>
+void gather_patch(const Context& context, const Window& window, const X* image, int32_t row, int32_t column, int32_t segment, X* to) {
+  const TensorRecord& in = context.input();
+  for (int32_t i = 0; i < window.kernel_height; ++i, to += segment) {
+    const int32_t y = row * window.stride + i - window.top;
+    for (int32_t j = 0; j < window.kernel_width; ++j) {
+      const int32_t x = column * window.stride + j - window.left;
+      const bool inside = y >= 0 && y < in.height && x >= 0 && x < in.width;
+      for (int32_t c = 0; c < in.channels; ++c) {
+        to[j * in.channels + c] = inside ? image[(y * in.width + x) * in.channels + c] : static_cast<X>(in.zero_point);
+      }
+    }
+  }
+}
+
+// Products of some rows of A from place `first` on.
+struct PackedRows {
+  const Context& context;
+  const ForwardScratch& room;
+  PackedGemmCall call;
+
+  void operator()(const void* a, int64_t stride, int64_t segment_stride, int32_t first, int32_t count, int32_t* sums) const {
+    for (int32_t done = 0; done < count; done += room.rows) {
+      PackedGemmCall part = call;
+      part.a = element_at(a, done * stride, call.bits);
+      part.rows = count - done < room.rows ? count - done : room.rows;
+      part.stride = stride;
+      part.segment_stride = segment_stride;
+      part.c = sums;
+      packed_gemm(part);
+      real_requantize(context, sums, room.offsets, first + done, part.rows);
+    }
+  }
+};
+
 template <typename X>
 void forward_packed(const Context& context, const ConvolutionShape& shape, const int8_t* weights, const ForwardScratch& room) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
-  pack_weights(weights, shape.patch, out.channels, in.bits, room.packed);
-  const bool in_place = is_matrix(shape, in, packed_step(in.bits));
-  const int32_t places = context.batch * out.pixels();
-  const int32_t stride = in_place ? in.channels : patch_stride(shape);
-  parallel_for(context.threads, (places + room.rows - 1) / room.rows, 1, [&](int64_t from, int64_t to, int thread) {
-    X* gathered = reinterpret_cast<X*>(room.patches) + int64_t{thread} * room.rows * patch_stride(shape);
-    int32_t* sums = room.short_sums + int64_t{thread} * room.rows * out.channels;
-    for (int32_t first = static_cast<int32_t>(from) * room.rows; first < to * room.rows && first < places; first += room.rows) {
-      const int32_t rows = places - first < room.rows ? places - first : room.rows;
-      const X* patches = context.input_values<X>() + int64_t{first} * in.channels;
-      if (!in_place) {
-        gather_rows(context, shape, first, rows, gathered);
-        patches = gathered;
+  const Window& window = shape.window;
+  const int32_t length = window.kernel_width * in.channels;
+  const int32_t segment = packed_steps(length, in.bits) * packed_step(in.bits);
+  pack_weights(weights, window.kernel_height, length, out.channels, in.bits, room.packed);
+  const PackedRows multiply{context, room, {nullptr, in.bits, 0, 0, window.kernel_height, 0, length, room.packed, out.channels, nullptr}};
+  const X* x = context.input_values<X>();
+  const auto sums_of = [&](int thread) { return room.short_sums + int64_t{thread} * room.rows * out.channels; };
+  if (is_matrix(shape, in, packed_step(in.bits))) {
+    parallel_for(context.threads, context.batch * out.pixels(), room.rows, [&](int64_t first, int64_t last, int thread) {
+      multiply(x + first * in.channels, in.channels, 0, static_cast<int32_t>(first), static_cast<int32_t>(last - first), sums_of(thread));
+    });
+    return;
+  }
+  parallel_for(context.threads, context.batch * out.height, kElementGrain / (out.width * shape.patch), [&](int64_t from, int64_t to, int thread) {
+    X* patch = reinterpret_cast<X*>(room.patches) + int64_t{thread} * room.rows * patch_stride(shape);
+    for (int32_t line = static_cast<int32_t>(from); line < to; ++line) {
+      const X* image = x + static_cast<int64_t>(line / out.height) * in.elements();
+      const int32_t row = line % out.height, first = line * out.width;
+      const InnerColumns inner(window, in, out, row, segment - length);
+      for (int32_t column = 0; column < out.width; ++column) {
+        if (column == inner.first && column < inner.last) {
+          const X* a = image + (int64_t{row * window.stride - window.top} * in.width + column * window.stride - window.left) * in.channels;
+          multiply(a, int64_t{window.stride} * in.channels, int64_t{in.width} * in.channels, first + column, inner.last - inner.first,
+                   sums_of(thread));
+          column = inner.last - 1;
+        } else {
+          gather_patch(context, window, image, row, column, segment, patch);
+          multiply(patch, 0, segment, first + column, 1, sums_of(thread));
+        }
       }
-      packed_gemm({patches, in.bits, rows, stride, shape.patch, room.packed, out.channels, sums});
-      real_requantize(context, sums, room.offsets, first, rows);
     }
   });
 }

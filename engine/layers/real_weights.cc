@@ -39,6 +39,25 @@ const int8_t* real_forward_weights(const Context& context, int8_t* room, int32_t
   return room;
 }
 
+namespace {
+
+// Of `length` weights, one every `step`.
+WeightSumsCall weight_sums(const int8_t* w, int32_t length, int64_t step) {
+  WeightSumsCall call{w, length, 0, 0};
+  if (step == 1) {
+    weight_sums_loop(call);
+    return call;
+  }
+  for (int32_t k = 0; k < length; ++k) {
+    const int32_t value = w[k * step];
+    call.sum += value;
+    call.magnitude += static_cast<uint32_t>(value < 0 ? -value : value);
+  }
+  return call;
+}
+
+}  // namespace
+
 void fill_offsets(const Context& context, const int8_t* weights, int32_t length, int64_t step, int64_t next, int32_t zero_point,
                   RealOffsets& offsets) {
   const int32_t channels = context.output().channels;
@@ -49,16 +68,9 @@ void fill_offsets(const Context& context, const int8_t* weights, int32_t length,
   parallel_for(context.threads, channels, kElementGrain / length, [&](int64_t first, int64_t last, int) {
     uint32_t wide = 0;
     for (int64_t c = first; c < last; ++c) {
-      const int8_t* w = weights + c * next;
-      int32_t sum = 0;  // of at most 2^24 weights
-      uint32_t magnitude = 0;
-      for (int32_t k = 0; k < length; ++k) {
-        const int32_t value = w[k * step];
-        sum += value;
-        magnitude += static_cast<uint32_t>(value < 0 ? -value : value);
-      }
-      const int64_t offset = real_bias(context, static_cast<int32_t>(c)) - int64_t{sum} * zero_point;
-      const int64_t largest = (int64_t{magnitude} << (bits & 31)) + (offset < 0 ? -offset : offset);  // values may be unsigned
+      const WeightSumsCall sums = weight_sums(weights + c * next, length, step);
+      const int64_t offset = real_bias(context, static_cast<int32_t>(c)) - int64_t{sums.sum} * zero_point;
+      const int64_t largest = (int64_t{sums.magnitude} << (bits & 31)) + (offset < 0 ? -offset : offset);  // values may be unsigned
       const int32_t by = exponent[one_multiplier ? 0 : c];
       wide |= largest > INT32_MAX || by > 0 || by < -31;
       offsets.all[c] = offset;

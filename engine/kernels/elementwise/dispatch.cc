@@ -18,6 +18,7 @@ namespace everbit {
   void shift(const ShiftCall&);           \
   void image(const ImageCall&);           \
   void weights(const WeightsCall&);       \
+  void weight_sums(WeightSumsCall&);      \
   }
 EVERBIT_DECLARE(scalar)
 EVERBIT_DECLARE(avx2)
@@ -119,6 +120,11 @@ void image_loop(const ImageCall& call) {
 
 void weights_loop(const WeightsCall& call) {
   constexpr KernelTable<void(const WeightsCall&)> kTable = EVERBIT_TABLE(weights);
+  kTable.active()(call);
+}
+
+void weight_sums_loop(WeightSumsCall& call) {
+  constexpr KernelTable<void(WeightSumsCall&)> kTable = EVERBIT_TABLE(weight_sums);
   kTable.active()(call);
 }
 

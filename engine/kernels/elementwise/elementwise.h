@@ -112,6 +112,14 @@ struct ImageCall {
   int32_t offset;
 };
 
+// Of `count` weights: their sum and the sum of their magnitudes.
+struct WeightSumsCall {
+  const int8_t* w;
+  int32_t count;  // at most 2^24
+  int32_t sum;
+  uint32_t magnitude;
+};
+
 // to[i] = sats(rshift(p[i], width - 8), 8): weights as an ordinary convolution sees them; p of 8, 16 or 32 bits.
 struct WeightsCall {
   const void* p;
@@ -130,6 +138,7 @@ void prelu_loop(const PreluCall&, int threads);
 void maximum_loop(const MaximumCall&);
 void shift_loop(const ShiftCall&);
 void weights_loop(const WeightsCall&);
+void weight_sums_loop(WeightSumsCall&);
 void image_loop(const ImageCall&);
 
 }  // namespace everbit

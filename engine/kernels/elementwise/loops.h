@@ -219,6 +219,19 @@ void weights(const WeightsCall& call) {
   });
 }
 
+void weight_sums(WeightSumsCall& call) {
+  const int8_t* __restrict w = call.w;
+  int32_t sum = 0;
+  uint32_t magnitude = 0;
+  for (int32_t i = 0; i < call.count; ++i) {
+    const int32_t value = w[i];
+    sum += value;
+    magnitude += static_cast<uint32_t>(value < 0 ? -value : value);
+  }
+  call.sum = sum;
+  call.magnitude = magnitude;
+}
+
 void affine(const AffineCall& call) {
   with_short_type(call.x_bits,
                   [&](auto x) { with_short_type(call.y_bits, [&](auto y) { affine_typed<decltype(x), decltype(y)>(call); }); });

@@ -22,42 +22,50 @@ inline __m512i multiply(__m512i sum, uint32_t values, __m512i weights) {
   }
 }
 
+// Rows from `m` on and the columns of N vectors from `first` on.
 template <typename X, int R, int N>
-void tile(const X* a, int64_t stride, int32_t steps, const __m512i* packed, const __m512i* start, int32_t left, int32_t columns, int32_t* c) {
+void tile(const PackedGemmCall& call, int32_t m, int32_t first, const __m512i* packed, const __m512i* start) {
   constexpr int32_t kStep = 4 / sizeof(X);
+  const int32_t steps = packed_steps(call.length, call.bits);
+  const int32_t all_steps = steps * call.segments;
+  const int64_t stride = call.stride;
   __m512i sum[R][N];
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) sum[r][n] = start[n];
   }
-  for (int32_t k = 0; k < steps; ++k) {
-    __m512i weights[N];
+  const X* segment = static_cast<const X*>(call.a) + m * stride;
+  for (int32_t s = 0; s < call.segments; ++s, segment += call.segment_stride, packed += steps) {
+    const X* a = segment;
+    for (int32_t k = 0; k < steps; ++k, a += kStep) {
+      __m512i weights[N];
 #pragma GCC unroll 4
-    for (int n = 0; n < N; ++n) weights[n] = packed[int64_t{n} * steps + k];
+      for (int n = 0; n < N; ++n) weights[n] = packed[int64_t{n} * all_steps + k];
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
-      uint32_t values;
-      std::memcpy(&values, a + r * stride + k * kStep, sizeof values);
+      for (int r = 0; r < R; ++r) {
+        uint32_t values;
+        std::memcpy(&values, a + r * stride, sizeof values);
 #pragma GCC unroll 4
-      for (int n = 0; n < N; ++n) sum[r][n] = multiply<X>(sum[r][n], values, weights[n]);
+        for (int n = 0; n < N; ++n) sum[r][n] = multiply<X>(sum[r][n], values, weights[n]);
+      }
     }
   }
+  int32_t* c = call.c + int64_t{m} * call.columns + first;
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) {
-      const int32_t rest = left - 16 * n;
+      const int32_t rest = call.columns - first - 16 * n;
       const __mmask16 there = rest >= 16 ? 0xffff : static_cast<__mmask16>((1u << rest) - 1);
-      _mm512_mask_storeu_epi32(c + int64_t{r} * columns + 16 * n, there, sum[r][n]);
+      _mm512_mask_storeu_epi32(c + int64_t{r} * call.columns + 16 * n, there, sum[r][n]);
     }
   }
 }
 
 template <typename X, int N>
 void columns_of(const PackedGemmCall& call, int32_t first) {
-  constexpr int32_t kStep = 4 / sizeof(X);
-  const int32_t steps = (call.length + kStep - 1) / kStep;
+  const int32_t steps = packed_steps(call.length, call.bits) * call.segments;
   const __m512i* packed = reinterpret_cast<const __m512i*>(call.packed) + int64_t{first / kPackedColumns} * steps;
   __m512i start[N];
   for (int n = 0; n < N; ++n) {
@@ -68,16 +76,9 @@ void columns_of(const PackedGemmCall& call, int32_t first) {
       start[n] = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(sum, 7));
     }
   }
-  const X* a = static_cast<const X*>(call.a);
   int32_t m = 0;
-  for (; m + kRows <= call.rows; m += kRows) {
-    tile<X, kRows, N>(a + m * call.stride, call.stride, steps, packed, start, call.columns - first, call.columns,
-                      call.c + int64_t{m} * call.columns + first);
-  }
-  for (; m < call.rows; ++m) {
-    tile<X, 1, N>(a + m * call.stride, call.stride, steps, packed, start, call.columns - first, call.columns,
-                  call.c + int64_t{m} * call.columns + first);
-  }
+  for (; m + kRows <= call.rows; m += kRows) tile<X, kRows, N>(call, m, first, packed, start);
+  for (; m < call.rows; ++m) tile<X, 1, N>(call, m, first, packed, start);
 }
 
 template <typename X>
