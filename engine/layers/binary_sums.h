@@ -171,7 +171,7 @@ void sums_by_patches(const Context& context, const BinarySumsScratch& room, int1
 // Fills the map with `count` images from `image` on.
 void fill_map(const Context& context, const SignMap& map, const uint64_t* image, int32_t count, int8_t* cells);
 
-constexpr int32_t kPiece = 8;  // places used at a time, while tiles multiply
+constexpr int32_t kPiece = 16;  // places used at a time, while tiles multiply
 
 // Sums of consecutive cells of a map, to be used piece by piece: runs of places of one row.
 template <typename User>
@@ -261,7 +261,7 @@ void sums_by_map(const Context& context, const BinarySumsScratch& room, const F&
       int32_t* sums = room.sums + int64_t{thread} * 2 * kMapRows * kPanelColumns;
       using Sums = CellSums<decltype(make_user())>;
       Sums made(make_user(), map, out, image);
-      const Interlude interlude{Sums::work, &made, steps * kPiece / kMapRows};
+      const Interlude interlude{Sums::work, &made, steps * kPiece > kMapRows ? steps * kPiece / kMapRows : 1};
       int32_t turn = 0;
       sign_tiles_begin();
       for (int32_t n = static_cast<int32_t>(from); n < to; ++n) {

@@ -109,6 +109,7 @@ size_t Network::plan(const Program& program, Widths widths, int32_t batch, int t
   saved_ = fixed.take<void*>(layers);
   forward_scratch_ = fixed.take<void*>(layers);
   backward_scratch_ = fixed.take<void*>(layers);
+  chains_ = fixed.take<BinaryChain>(layers);
 
   for (int32_t i = 0; i < program.layer_count(); ++i) {
     const LayerRecord& layer = program.layer(i);
@@ -154,6 +155,7 @@ void Network::plan_blocks(size_t head_bytes, Block* blocks) const {
 
     Block& made = plan.activations[layer.output];
     if (i > chain.last) chain = chain_at(i);
+    if (chains_ != nullptr) chains_[i] = chain;
     made.bytes = chain.stores(program_, i) ? activation_bytes(program_.tensor(layer.output), batch) : 0;
     made.first = made.last = chain.convolution;  // a layer that is no chain's stands for itself
     // A tensor's gradient is needed where a trainable layer made it, or made something it was made from.
@@ -276,7 +278,7 @@ BinaryChain Network::chain_at(int32_t layer) const {
 
 void Network::forward_frozen(const uint8_t* image) const {
   for (int32_t i = 0; i < program_.latent_layer(); ++i) {
-    const BinaryChain chain = chain_at(i);
+    const BinaryChain& chain = chains_[i];
     if (!chain.exists()) {
       run_forward(i, 1, false, image);
       continue;

@@ -78,6 +78,7 @@ class Network {
   void** saved_ = nullptr;              // by layer
   void** forward_scratch_ = nullptr;    // by layer
   void** backward_scratch_ = nullptr;   // by layer
+  BinaryChain* chains_ = nullptr;       // by layer: the one it belongs to
   void* head_memory_ = nullptr;
   uint8_t* shared_ = nullptr;
   size_t shared_bytes_ = 0;

@@ -11,20 +11,26 @@ void EpilogueColumns::take(const EpilogueLayers& layers, int32_t first, int32_t 
   affine_zero = layers.affine_zero;
   bits = layers.bits;
   affine = layers.A != nullptr;
-  add = layers.add;
+  adds = layers.add;
   sign = layers.threshold != nullptr;
   A0 = layers.A0;
   A1 = layers.A1;
   add_B = layers.add_B;
   add_s = layers.add_s;
   add_zero = layers.add_zero;
+  const int32_t lowest = affine ? -(1 << (bits - 1)) : INT16_MIN;
   for (int32_t c = 0; c < number; ++c) {
     if (affine) {
-      A[c] = layers.A[first + c];
-      B[c] = layers.B[first + c];
-      s[c] = layers.s[first + c];
+      const EpilogueRounding rounding(layers.B[first + c], layers.s[first + c]);
+      A[c][0] = layers.A[first + c];
+      add[c] = rounding.add;
+      negative[c] = rounding.negative;
+      shift[c] = rounding.shift;
     }
-    if (sign) threshold[c] = layers.threshold[first + c];
+    if (sign) {
+      const int32_t wanted = layers.threshold[first + c];
+      threshold[c] = wanted < lowest ? lowest : wanted > -lowest ? -lowest : wanted;
+    }
   }
 }
 

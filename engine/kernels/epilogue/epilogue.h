@@ -27,18 +27,29 @@ struct EpilogueLayers {
   const int32_t* threshold = nullptr;         // nullptr: no sign
 };
 
+// A rounding right shift of v + B, half away from zero: (m - [m < negative]) >> shift with m = v + add. add holds B and half a unit; v + B
+// is negative where m is below the half, and nothing is subtracted where the shift is 0.
+struct EpilogueRounding {
+  int32_t add, negative, shift;
+
+  EpilogueRounding() = default;
+  EpilogueRounding(int32_t B, int32_t s) : add(B + ((int32_t{1} << s) >> 1)), negative(s > 0 ? add - B : INT32_MIN), shift(s) {}
+};
+
 // Constants of some columns as the kernels take them, one number a column.
 struct alignas(64) EpilogueColumns {
-  int32_t A[kEpilogueColumns];
-  int32_t B[kEpilogueColumns];
-  int32_t s[kEpilogueColumns];
-  int32_t threshold[kEpilogueColumns];
+  int16_t A[kEpilogueColumns][2];  // and 0, so that a product of pairs is that of A
+  int32_t add[kEpilogueColumns];
+  int32_t negative[kEpilogueColumns];
+  int32_t shift[kEpilogueColumns];
+  int32_t threshold[kEpilogueColumns];  // from the lowest value to one above the highest
   int32_t count;
   int32_t low, high;
   int32_t affine_zero;
   int32_t bits;
-  bool affine, add, sign;
-  int32_t A0, A1, add_B, add_s, add_zero;
+  bool affine, adds, sign;
+  int32_t A0, A1;
+  int32_t add_B, add_s, add_zero;
 
   // The columns from `first` on; those that do not exist are zeros.
   void take(const EpilogueLayers& layers, int32_t first, int32_t number);

@@ -13,16 +13,15 @@ inline int32_t bounded(int32_t v, int32_t low, int32_t high) {
   return above > high ? high : above;
 }
 
-// rounding_shift32() without a branch, so that a vector may shift each lane by its own amount.
-inline int32_t rounded(int32_t v, int32_t shift) {
-  const int32_t half = (int32_t{1} << shift) >> 1;
-  const int32_t down = (v >> 31) & -static_cast<int32_t>(shift > 0);
-  return (v + half + down) >> shift;
+inline int32_t rounded(int32_t v, int32_t add, int32_t negative, int32_t shift) {
+  const int32_t moved = v + add;
+  return (moved - static_cast<int32_t>(moved < negative)) >> shift;
 }
 
 template <typename Sum, typename T>
 void places(const EpilogueColumns& by, const EpilogueRows& rows) {
   constexpr int32_t top = (int32_t{1} << (8 * sizeof(T) - 1)) - 1;
+  const EpilogueRounding after_add(by.add_B, by.add_s);
   for (int32_t p = 0; p < rows.places; ++p) {
     const Sum* __restrict sums = static_cast<const Sum*>(rows.sums) + p * rows.sum_stride;
     int32_t v[kEpilogueColumns] = {};
@@ -34,15 +33,15 @@ void places(const EpilogueColumns& by, const EpilogueRows& rows) {
     for (int32_t c = 0; c < kEpilogueColumns; ++c) v[c] = bounded(v[c], by.low, by.high);
     if (by.affine) {
       for (int32_t c = 0; c < kEpilogueColumns; ++c) {
-        v[c] = bounded(by.affine_zero + rounded(v[c] * by.A[c] + by.B[c], by.s[c]), -top - 1, top);
+        v[c] = bounded(by.affine_zero + rounded(v[c] * by.A[c][0], by.add[c], by.negative[c], by.shift[c]), -top - 1, top);
       }
     }
-    if (by.add) {
+    if (by.adds) {
       const T* __restrict from = static_cast<const T*>(rows.shortcut) + p * rows.stride;
       int32_t other[kEpilogueColumns] = {};
       for (int32_t c = 0; c < by.count; ++c) other[c] = from[c];
       for (int32_t c = 0; c < kEpilogueColumns; ++c) {
-        v[c] = bounded(by.add_zero + rounded(v[c] * by.A0 + other[c] * by.A1 + by.add_B, by.add_s), -top - 1, top);
+        v[c] = bounded(by.add_zero + rounded(v[c] * by.A0 + other[c] * by.A1, after_add.add, after_add.negative, after_add.shift), -top - 1, top);
       }
     }
     if (by.affine && rows.y != nullptr) {

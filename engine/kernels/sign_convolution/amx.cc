@@ -97,10 +97,11 @@ inline void store(int32_t* sums) {
 
 template <int kTiles>
 void block(const int8_t* map, const int64_t* offsets, int32_t steps, const int8_t* panel, int32_t* sums, const Interlude& interlude) {
+  InterludeCounter counter{interlude};
   zero<kTiles>();
   for (int32_t i = 0; i < steps; ++i) {
     step<kTiles>(map + offsets[i], panel + int64_t{i} * kPanelStep);
-    interlude(i);
+    counter.step();
   }
   store<kTiles>(sums);
 }
@@ -122,12 +123,13 @@ void block_once(const int8_t* map, const int64_t* offsets, const SignColumns& co
     }
   };
   const int32_t steps = columns.steps();
+  InterludeCounter counter{interlude};
   zero<kTiles>();
   for (int32_t i = 0; i < kAhead && i < steps; ++i) next(i);
   for (int32_t i = 0; i < steps; ++i) {
     if (i + kAhead < steps) next(i + kAhead);
     step<kTiles>(map + offsets[i], ring + i % kRing * kPanelStep);
-    interlude(i);
+    counter.step();
   }
   store<kTiles>(sums);
 }

@@ -27,7 +27,8 @@ void sign_panel_scalar(const SignColumns& columns, int8_t* panel) {
 
 void sign_sums_scalar(const int8_t* map, const int64_t* offsets, int32_t steps, const int8_t* panel, int32_t places, int32_t* sums,
                       const Interlude& interlude) {
-  for (int32_t step = 0; step < steps; ++step) interlude(step);
+  InterludeCounter counter{interlude};
+  for (int32_t step = 0; step < steps; ++step) counter.step();
   for (int32_t p = 0; p < places; ++p) {
     for (int32_t n = 0; n < kPanelColumns; ++n) {
       int32_t sum = 0;

@@ -41,10 +41,18 @@ using SignPanel = void(const SignColumns& columns, int8_t* panel);
 struct Interlude {
   void (*work)(void* state);
   void* state;
-  int32_t every;  // at least 1 is meant
+  int32_t every;  // at least 1
+};
 
-  void operator()(int32_t step) const {
-    if (every <= 1 || step % every == 0) work(state);
+// Counts the steps of one call.
+struct InterludeCounter {
+  const Interlude& interlude;
+  int32_t left = 1;
+
+  void step() {
+    if (--left > 0) return;
+    interlude.work(interlude.state);
+    left = interlude.every;
   }
 };
 
