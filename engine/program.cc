@@ -13,6 +13,7 @@ constexpr int32_t kMaxLayers = 1 << 11;       // and tensors; some checks and th
 constexpr int32_t kMaxSide = 1 << 14;         // height, width, channels
 constexpr int64_t kMaxElements = 1 << 26;     // of one tensor of one image
 constexpr int32_t kMaxFeatures = 1 << 16;     // a logit sums products of 16 and 31 bits in int64
+constexpr int32_t kMaxClasses = 65534;
 constexpr int32_t kMaxScaleExponent = 1 << 10;
 
 bool inside(int64_t value, int64_t low, int64_t high) { return value >= low && value <= high; }
@@ -46,7 +47,8 @@ const char* Program::open(const uint8_t* image, size_t bytes) {
   if (const char* problem = check_tables(bytes)) return problem;
   if (const char* problem = check_graph()) return problem;
   if (const char* problem = check_parameters()) return problem;
-  return check_features();
+  if (const char* problem = check_features()) return problem;
+  return check_classifier();
 }
 
 const char* Program::check_tables(size_t bytes) {
@@ -161,6 +163,23 @@ const char* Program::check_features() const {
   const TensorRecord& features = feature_tensor();
   if (features.bits == 1) return "the program ends in single bits, which its head cannot read";
   return features.elements() <= kMaxFeatures ? nullptr : "the program ends in more than 65536 features";
+}
+
+const char* Program::check_classifier() const {
+  const ClassifierRecord& known = header()->classifier;
+  if (!inside(known.classes, 0, kMaxClasses)) return "the program knows an impossible number of classes";
+  if (known.classes == 0) return nullptr;
+  const int64_t row = int64_t{4} * known.classes;
+  const int64_t weights = row * feature_tensor().elements();
+  const size_t bytes = static_cast<size_t>(header()->image_bytes);
+  if (weights > header()->image_bytes || !valid_extent(known.weights, static_cast<int32_t>(weights), bytes) ||
+      !valid_extent(known.bias, static_cast<int32_t>(row), bytes) || !valid_extent(known.past, static_cast<int32_t>(row), bytes)) {
+    return "the classes that the program knows lie outside the image";
+  }
+  for (int32_t j = 0; j < known.classes; ++j) {
+    if (known_past()[j] < 1) return "a class that the program knows stands for no pattern";
+  }
+  return nullptr;
 }
 
 }  // namespace everbit

@@ -85,6 +85,15 @@ struct HeadRecord {
   Scale feature;  // of S
 };
 
+// The classes a program knows before it learns: rows of the head at 32 bits, their constant biases in units of 2^-16, and how many
+// patterns each row stands for. Images older than this hold 0.
+struct ClassifierRecord {
+  int32_t classes;
+  int32_t weights;  // offsets in the image: [classes][features]
+  int32_t bias;     // [classes]
+  int32_t past;     // [classes]
+};
+
 // A view of an image that check() accepted. The image must outlive it and be aligned to 64 bytes.
 class Program {
  public:
@@ -114,9 +123,12 @@ class Program {
     return record.bytes == 0 ? nullptr : reinterpret_cast<const T*>(image_ + record.offset);
   }
 
-  const int32_t* parameter_values(int32_t index) const {
-    return reinterpret_cast<const int32_t*>(image_ + parameters_[index].offset);
-  }
+  const int32_t* parameter_values(int32_t index) const { return integers_at(parameters_[index].offset); }
+
+  int32_t known_classes() const { return header()->classifier.classes; }
+  const int32_t* known_weights() const { return integers_at(header()->classifier.weights); }
+  const int32_t* known_bias() const { return integers_at(header()->classifier.bias); }
+  const int32_t* known_past() const { return integers_at(header()->classifier.past); }
 
  private:
   struct Header {
@@ -127,14 +139,17 @@ class Program {
     int32_t layer_count;
     int32_t parameter_count;
     HeadRecord head;
-    int32_t reserved[6];
+    ClassifierRecord classifier;
+    int32_t reserved[2];
   };
 
   const Header* header() const { return reinterpret_cast<const Header*>(image_); }
+  const int32_t* integers_at(int32_t offset) const { return reinterpret_cast<const int32_t*>(image_ + offset); }
   const char* check_tables(size_t bytes);
   const char* check_graph();
   const char* check_parameters() const;
   const char* check_features() const;
+  const char* check_classifier() const;
 
   const uint8_t* image_ = nullptr;
   const TensorRecord* tensors_ = nullptr;

@@ -80,6 +80,7 @@ void softmax(const int32_t* logits, int32_t classes, int32_t* p) {
 
 const char* Head::check(const Program& program, int32_t classes, int64_t batch) {
   if (classes < 1 || classes > kMaxClasses) return "the number of classes must lie between 1 and 65534";
+  if (classes < program.known_classes()) return "the program knows more classes than the learner is made for";
   if (int64_t{classes} * program.feature_tensor().elements() > kMaxValues) return "the head is too large: lower the number of classes";
   if (batch > kMaxValues / classes) return "the mini-batch is too large for so many classes";
   return nullptr;
@@ -101,6 +102,12 @@ void Head::plan(const Program& program, Widths widths, int32_t classes, int thre
 void Head::start() {
   std::memset(cw_, 0, stored_bytes(classes_ * features_, widths_.non_binary));
   std::memset(past_, 0, sizeof(uint32_t) * static_cast<size_t>(classes_));
+  Parameter cw = rows(cw_);
+  const int32_t known = program_.known_classes();
+  for (int32_t j = 0; j < known; ++j) past_[j] = static_cast<uint32_t>(program_.known_past()[j]);
+  for (int32_t i = 0; i < known * features_; ++i) {
+    cw.set(i, saturate_symmetric(rounding_shift(program_.known_weights()[i], 32 - cw.width), cw.width));
+  }
 }
 
 size_t Head::scratch_bytes(const Program& program, int32_t classes, int32_t batch, int threads) {
@@ -157,6 +164,10 @@ void Head::end_experience(const uint32_t* counts) {
   }
 }
 
+int32_t Head::biased(int32_t logit, int32_t label) const {
+  return label < program_.known_classes() ? saturating_sum(logit, program_.known_bias()[label]) : logit;
+}
+
 int64_t Head::grain() const { return kElementGrain / features_ + 1; }
 
 void Head::logits(const void* features, int32_t batch, bool temporary, int32_t* out) const {
@@ -172,7 +183,7 @@ void Head::logits(const void* features, int32_t batch, bool temporary, int32_t* 
           const auto* pattern = x + i / classes_ * features_;
           const auto* row = weights + i % classes_ * features_;
           const int64_t sum = product(row, pattern, features_, tensor.zero_point);
-          out[i] = scale(sum, to_logit);
+          out[i] = biased(scale(sum, to_logit), static_cast<int32_t>(i % classes_));
         }
       });
     });

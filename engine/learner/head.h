@@ -21,6 +21,7 @@ class Head {
 
   // cw and past are kept with a saved learner; tw and the counts live for one experience.
   void plan(const Program& program, Widths widths, int32_t classes, int threads, HeadRule rule, Region& persistent, Region& fixed);
+  // The rows of the classes that the program knows, and all others 0.
   void start();
 
   // Memory that train() and logits() need for a batch.
@@ -46,6 +47,8 @@ class Head {
 
  private:
   Parameter rows(void* values) const;
+  // A row's logit with its bias, which the program's own classes have.
+  int32_t biased(int32_t logit, int32_t label) const;
   void copy_row(int32_t label, const void* from, void* to) const;
   // Logits, or other sums over all features, that are worth a thread.
   int64_t grain() const;

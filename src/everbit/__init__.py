@@ -1,8 +1,8 @@
 """everbit: binary neural networks that keep learning on small devices, in integers.
 
-    learner = everbit.Learner.open("birealnet18", memory="16MB")
-    learner.partial_fit(images, labels)
-    learner.predict(images)
+learner = everbit.Learner.open("birealnet18", memory="16MB")
+learner.partial_fit(images, labels)
+learner.predict(images)
 """
 
 from everbit.openmp import load_engine

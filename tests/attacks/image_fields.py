@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 
 HEADER = ("version", "image_bytes", "tensor_count", "layer_count", "parameter_count", "head_range", "logit_mantissa")
-HEADER += ("logit_exponent", "feature_mantissa", "feature_exponent", *(f"reserved{i}" for i in range(6)))
+HEADER += ("logit_exponent", "feature_mantissa", "feature_exponent", "known_classes", "known_weights")
+HEADER += ("known_bias", "known_past", "reserved0", "reserved1")
 TENSOR = ("height", "width", "channels", "bits", "zero_point")
 LAYER = ("operation", "input0", "input1", "output", *(f"attribute{i}" for i in range(8)))
 LAYER += (*(f"array{i}_{part}" for i in range(4) for part in ("offset", "bytes")), *(f"parameter{i}" for i in range(3)))

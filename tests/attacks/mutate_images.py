@@ -16,6 +16,7 @@ from attacks.image_fields import ImageFields
 from everbit import engine
 from everbit.compile.image import program_image
 from everbit.compile.operations import PARAMETER_KINDS
+from reference.known_classes import with_known_classes
 from reference.random_program import LATENT_BITS, SINGLE_LAYERS, random_program, single_layer_program
 
 MOST_ELEMENTS = 2**17  # of all tensors: larger ones only cost time
@@ -53,7 +54,8 @@ def sound_images() -> list[bytes]:
     single = [single_layer_program(kind, rng, **small) for kind in SINGLE_LAYERS]  # type: ignore[arg-type]
     networks = [random_program(rng, latent_bits=bits, blocks=2, **small) for bits in LATENT_BITS]  # type: ignore[arg-type]
     wide = [random_program(rng, latent_bits=bits, blocks=2, **{**small, "q_f": 32}) for bits in (1, 8)]  # type: ignore[arg-type]
-    return [program_image(program) for program in [*single, *networks, *wide, every_layer(32)]]
+    known = [with_known_classes(program, rng, ("a", "b")) for program in networks[:2]]
+    return [program_image(program) for program in [*single, *networks, *wide, *known, every_layer(32)]]
 
 
 def mutated(image: bytes, rng: np.random.Generator) -> bytes:

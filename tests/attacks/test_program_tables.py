@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import struct
+
+import numpy as np
 import pytest
 
 from attacks.hostile_program import IMAGE, INT32_LEAST, INT32_MOST, LAYERS, PROGRAM, at, fields, learns, refused
+from attacks.image_fields import ImageFields
 from everbit import engine
+from everbit.compile.image import program_image
 from everbit.compile.operations import OPERATIONS
+from reference.known_classes import with_known_classes
 
 
 def test_the_program_itself_is_sound() -> None:
@@ -159,3 +165,43 @@ def test_the_only_input_comes_first_and_the_only_latent_is_there() -> None:
     refused(fields().changed(layer__0__operation=code["affine"]), "only input")
     refused(fields().changed(**{f"layer__{at('latent')}__operation": code["add"]}))
     refused(fields().changed(**{f"layer__{at('rprelu')}__operation": code["latent"]}), "more than one latent")
+
+
+KNOWN = program_image(with_known_classes(PROGRAM, np.random.default_rng(0), ("a", "b", "c")))
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "message"),
+    [
+        ("classes", [-1, 65535, INT32_MOST, INT32_LEAST], "impossible number of classes"),
+        ("classes", [1000, 65534], "lie outside the image"),
+        *(
+            (name, [-64, 1, 32, -(-len(KNOWN) // 64) * 64, INT32_MOST, INT32_LEAST], "lie outside the image")
+            for name in ("weights", "bias", "past")
+        ),
+    ],
+)
+def test_known_classes(field: str, values: list[int], message: str) -> None:
+    engine.check_program(KNOWN)
+    for value in values:
+        refused(ImageFields(KNOWN).changed(**{f"header__known_{field}": value}), message)
+
+
+def test_known_classes_that_stand_for_nothing() -> None:
+    for past in (0, -1, INT32_LEAST):
+        image = ImageFields(KNOWN)
+        struct.pack_into("<i", image.image, image["header.known_past"] + 8, past)
+        refused(bytes(image.image), "stands for no pattern")
+
+
+def test_fewer_classes_than_are_known() -> None:
+    learns(KNOWN, classes=3)
+    with pytest.raises(ValueError, match="knows more classes"):
+        learns(KNOWN, classes=2)
+
+
+def test_no_classes_need_no_arrays() -> None:
+    """Images from before there were any hold 0; whatever stands in the other fields then means nothing."""
+    image = ImageFields(KNOWN)
+    image["header.known_classes"] = 0
+    learns(image.changed(header__known_weights=INT32_MOST, header__known_bias=-1, header__known_past=3))

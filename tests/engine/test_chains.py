@@ -50,8 +50,8 @@ def _plain(build: ProgramBuilder, sums: int) -> int:
 
 def _thresholds(build: ProgramBuilder, sums: int) -> int:
     """Signs right on the sums."""
-    signs = build.sign(sums, False)
-    return build.affine(build.binary_convolution(build.sign(build.affine(build.binary_convolution(signs, 40, False)), False), 9, False))
+    inner = build.affine(build.binary_convolution(build.sign(sums, False), 40, False))
+    return build.affine(build.binary_convolution(build.sign(inner, False), 9, False))
 
 
 def _pooled(build: ProgramBuilder, sums: int) -> int:

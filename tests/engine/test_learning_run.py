@@ -15,6 +15,7 @@ from everbit.learner.learner import Learner
 from everbit.learner.settings import Settings
 from everbit.quantize.scale import scale_of
 from reference.fixed_point import Scale
+from reference.known_classes import with_known_classes
 from reference.learner import ReferenceLearner, ReferenceOptions
 from reference.random_program import random_images, random_program
 
@@ -39,13 +40,16 @@ IDS = ["-".join(map(str, case)) for case in CASES]
 SMALL: list[Case] = [(seed, min(channels, 9), *rest) for seed, channels, *rest in CASES if rest[-2] != "naive"]
 
 
-def start(case: Case, count_replayed: bool = True) -> tuple[Program, Learner]:
+def start(case: Case, count_replayed: bool = True, known: tuple[int, ...] = ()) -> tuple[Program, Learner]:
+    """known: classes that the program brings; replayed patterns stay as many as without them."""
     seed, channels, q_f, q_bin, q_nonbin, latent, strategy, rounding = case
     rng = np.random.default_rng(seed)
     program = random_program(rng, q_f=q_f, latent_bits=latent, channels=channels, height=6, width=5)
+    if known:
+        program = with_known_classes(program, rng, known)
     settings = Settings(
         strategy,
-        CLASSES,
+        CLASSES - len(known),
         replay_per_class=PER_CLASS,
         batch_new=4,
         batch_replayed=6,
@@ -86,14 +90,15 @@ def test_every_instruction_set_learns_the_same_bytes(case: Case, isa: str) -> No
 
 
 @pytest.mark.parametrize("count_replayed", [True, False])
+@pytest.mark.parametrize("known", [(), (1, 3, 0)])
 @pytest.mark.parametrize("case", SMALL)
-def test_the_engine_learns_what_the_reference_learns(case: Case, count_replayed: bool) -> None:
+def test_the_engine_learns_what_the_reference_learns(case: Case, known: tuple[int, ...], count_replayed: bool) -> None:
     """Mini-batches, replay memory and head, to the last bit: every latent met its own label, in the same order."""
-    program, learner = start(case, count_replayed)
+    program, learner = start(case, count_replayed, known)
     rule = learner.settings.rule
     options = ReferenceOptions(
         classes=CLASSES,
-        replay_slots=PER_CLASS * CLASSES if rule.replay else 0,
+        replay_slots=PER_CLASS * (CLASSES - len(known)) if rule.replay else 0,
         replay_per_class=PER_CLASS,
         batch_new=4,
         batch_replayed=6,
@@ -106,6 +111,7 @@ def test_the_engine_learns_what_the_reference_learns(case: Case, count_replayed:
     reference = ReferenceLearner(program, options, rates, (learner.widths.q_bin, learner.widths.q_nonbin))
     rng = np.random.default_rng(7)
     probe = random_images(rng, program, 3)
+    np.testing.assert_array_equal(learner._native.logits(probe), reference.logits(probe))
     for labels in EXPERIENCES:
         images = random_images(rng, program, len(labels))
         learner.partial_fit(images, labels, epochs=2)

@@ -52,9 +52,9 @@ class ReferenceNetwork:
     """A program with the state that a learner changes.
 
     parameters[layer index][name]: ParameterState. tw, cw: head weights [classes, features], integers of q_nonbin bits.
-    past: patterns seen of each class. After a backward pass, gradients[tensor index] holds the quantized gradients of
-    the learnable part's tensors, and sums[layer index, name] the sums of its parameters; logit_gradient and head_sum
-    are those of the head.
+    past: patterns seen of each class. bias: of each logit, constant. After a backward pass, gradients[tensor index]
+    holds the quantized gradients of the learnable part's tensors, and sums[layer index, name] the sums of its
+    parameters; logit_gradient and head_sum are those of the head.
     """
 
     def __init__(self, program: Program, q_bin: int, q_nonbin: int, classes: int = 10) -> None:
@@ -65,6 +65,12 @@ class ReferenceNetwork:
         self.cw: Integers = np.zeros((classes, program.features), np.int64)
         self.tw: Integers = np.zeros((classes, program.features), np.int64)
         self.past: Integers = np.zeros(classes, np.int64)
+        self.bias: Integers = np.zeros(classes, np.int64)
+        known = program.head.classifier
+        if known is not None:
+            rows = slice(len(known.labels))
+            self.cw[rows] = sats(rshift(int64(known.weights), 32 - q_nonbin), q_nonbin)
+            self.past[rows], self.bias[rows] = known.past, known.bias
         self.activations: dict[int, Integers] = {}
         self.gradients: dict[int, Gradient] = {}
         self.sums: dict[tuple[int, str], ParameterSum] = {}
@@ -117,7 +123,7 @@ class ReferenceNetwork:
         """Logits of the last forward pass by given head weights."""
         bits = self.program.q_f
         by = Scale(*self.program.head.logit).times_power(product_shift(bits) - (self.q_nonbin - 1))
-        return scale(product_sum(self._raw_features().T, weights.T, bits), by)
+        return sat(scale(product_sum(self._raw_features().T, weights.T, bits), by) + self.bias, 32)
 
     def logits(self, codes: Integers, weights: Integers | None = None) -> Integers:
         """Logits [N, classes] in units of 2^-16, by the consolidated head unless other weights are given."""

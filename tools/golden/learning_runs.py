@@ -8,10 +8,11 @@ from everbit import engine
 from everbit.compile.image import program_image
 from everbit.compile.operations import PARAMETER_KINDS
 from everbit.compile.program import Program
-from golden.draws import Digest, Draws
+from golden.draws import Digest, Draws, program_numbers
 from golden.network_vectors import RATES, add_parameters, draw_images
 from golden.programs import residual_program
 from reference.fixed_point import int64
+from reference.known_classes import with_known_classes
 from reference.learner import ReferenceLearner, ReferenceOptions
 
 CLASSES = 5
@@ -123,5 +124,14 @@ def learning_runs() -> list[LearningRun]:
         LearningRun("three experiences 8,8,8,2, stochastic", residual_program(3, 8, 2, 3), 8, 8, True, True, 13),
         LearningRun(
             "three experiences 32,32,32,16, stochastic", residual_program(4, 32, 16, 3), 32, 32, True, True, 14
+        ),
+        LearningRun(
+            "known classes 8,8,16,1",
+            with_known_classes(residual_program(5, 8, 1, 3), program_numbers(5), (0, 1, 2)),
+            8,
+            16,
+            True,
+            False,
+            15,
         ),
     ]

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import fx, nn
+from torch import nn
 
 from everbit import engine
+from everbit.compile.classifier import lower_head, network_head
 from everbit.compile.cut import check_cut, cut_point, find_cut, lower_latent, nodes_behind
 from everbit.compile.image import program_image
 from everbit.compile.lowering import Lowering
-from everbit.compile.program import Head, Program, Tensor
+from everbit.compile.program import Program
 from everbit.compile.rules import lower
+from everbit.compile.rules.image import image
 from everbit.compile.trace import trace
 from everbit.errors import CompileError, ImageError
 from everbit.nn.binary import BinaryConv2d
 from everbit.quantize.calibrate import calibrate
-from everbit.quantize.scale import Floats, range_exponent_of, scale_of
 from everbit.quantize.widths import Widths
 
 LATENT_MAGNITUDE = 0.125
 """Size every latent binary weight starts from: a backbone keeps signs only, and the learning rates suit this."""
-
-LOGIT_RANGE = 16.0
-"""The head's weights can reach logits of this size along the mean feature, with as much again in reserve."""
 
 
 def compile_program(
@@ -35,13 +33,18 @@ def compile_program(
     cut: str,
     widths: Widths | None = None,
     latent_magnitude: float = LATENT_MAGNITUDE,
+    keep_classifier: bool = False,
+    labels: Sequence[Hashable] | None = None,
     metadata: dict[str, object] | None = None,
 ) -> Program:
     """Compiles a network to a program cut after the module `cut`, such as "stage4.block1", or at its "input".
 
     images: uint8 [N, H, W, C], the calibration images (the protocols: those of experience 0); the network's input is
-    images / 127.5 - 1. The network's own linear head is dropped: a learner grows its own. Raises CompileError where the
-    network cannot be traced, cut there, or lowered, ImageError for images of another form.
+    images / 127.5 - 1. keep_classifier: the network's own classes stay, so that the program knows them from the start,
+    by the rows of its last linear layer, or where there is none by its outputs as they are; labels: their names, 0..n-1
+    without them. Else the last linear layer is dropped and a learner grows its own. Raises CompileError where the
+    network cannot be traced, cut there, or lowered, ImageError for images of another form, ConfigurationError for
+    labels that do not fit.
     """
     widths = widths or Widths()
     channels = _input_channels(network)
@@ -54,7 +57,8 @@ def compile_program(
     nodes = list(graph.graph.nodes)
     at = find_cut(graph, cut)
     learnable = nodes_behind(at)
-    features = _features(graph, nodes)
+    own_head = network_head(graph)
+    features = own_head.features
     check_cut(graph, at, features, cut)
     calibration = calibrate(graph, cut_point(graph, at), features, images, widths.latent, learnable)
 
@@ -62,14 +66,14 @@ def compile_program(
     low = Lowering(graph, calibration, widths, learnable, latent_magnitude)
     for node in nodes[: nodes.index(features) + 1]:
         if node.op == "placeholder":
-            _input(low, node, images.shape)
+            image(low, node, images.shape)
         else:
             lower(low, node)
         if node is at:
             assert calibration.latent is not None
             lower_latent(low, at, calibration.latent)
     assert calibration.features is not None
-    head = _head(low.builder.tensors[low.tensor[features]], calibration.features)
+    head = lower_head(low, own_head, calibration.features, keep_classifier, labels)
     program = Program(tuple(low.builder.tensors), tuple(low.builder.layers), head, facts)
     try:
         engine.check_program(program_image(program))
@@ -84,35 +88,3 @@ def _input_channels(network: nn.Module) -> tuple[int, ...]:
         if isinstance(module, (nn.Conv2d, BinaryConv2d)):
             return (module.in_channels,)
     return (1, 3)
-
-
-def _features(graph: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.Node:
-    """The node the network's own head reads."""
-    output = next(node for node in nodes if node.op == "output")
-    last = output.args[0]
-    if (
-        isinstance(last, fx.Node)
-        and last.op == "call_module"
-        and isinstance(graph.get_submodule(str(last.target)), nn.Linear)
-    ):
-        last = last.args[0]
-    if not isinstance(last, fx.Node):
-        raise CompileError("the network returns more than one value: return the logits or the features alone")
-    return last
-
-
-def _input(low: Lowering, node: fx.Node, shape: tuple[int, ...]) -> None:
-    """Bytes u to 2 u - 255, which is 255 (u / 127.5 - 1), exactly."""
-    _, height, width, channels = shape
-    target = Tensor(height, width, channels, 16, 0, 1 / 255)
-    low.tensor[node] = low.builder.add(
-        "input", node.name, (), target, arrays={"offset": np.full(channels, 255, np.int16)}
-    )
-
-
-def _head(tensor: Tensor, features: Floats) -> Head:
-    """Scale of the head's weights, from the features of the calibration images: a zero head has no range of its own."""
-    energy = float(np.mean(np.sum(features**2, axis=1))) or 1.0
-    largest = float(np.abs(features).max()) or 1.0
-    exponent = range_exponent_of(np.array([LOGIT_RANGE * largest / energy]), headroom=1)
-    return Head(exponent, scale_of(tensor.scale * 2.0 ** (exponent + 16)), scale_of(tensor.scale))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import fx, nn
 
@@ -13,15 +12,15 @@ from everbit.compile.lowering import Lowering, floats
 from everbit.compile.program import Tensor
 from everbit.compile.trace import module_path
 from everbit.errors import CompileError
-from everbit.nn.binary import BinaryConv2d, LearnedBias, Sign
-from everbit.nn.windows import BlurPool2d
+from everbit.nn.binary import BinaryWeight, LearnedBias, Sign
+from everbit.nn.windows import BlurPool2d, SamePad2d
 from everbit.quantize.calibrate import CutPoint, Latent
 from everbit.quantize.scale import affine_of, wide_factor
 from everbit.zoo.cuts import WHOLE_NETWORK
 
 _IMAGE_RANGE = (-1.0, 1.0)
-_NO_MAP = (nn.Flatten, nn.Linear)
-_KEEPS_SUMS = (
+_KEEP_SIGNS = (nn.Identity, nn.Dropout, nn.Flatten, nn.ZeroPad2d, nn.ConstantPad2d, SamePad2d)
+_KEEP_SUMS = (
     nn.AvgPool2d,
     nn.MaxPool2d,
     nn.AdaptiveMaxPool2d,
@@ -100,6 +99,8 @@ def cut_point(graph: fx.GraphModule, at: fx.Node) -> CutPoint:
 
 def lower_latent(low: Lowering, at: fx.Node, latent: Latent) -> None:
     """The layer `latent`: codes for the replay memory, values for the learnable part."""
+    if at in low.stands_for and _sum_unit(low.graph, at) is None:
+        low.round(at)
     index = low.tensor[at]
     tensor = low.builder.tensors[index]
     attributes = dict.fromkeys(("encode_A", "encode_B", "encode_s", "decode_A", "decode_B", "decode_s"), 0)
@@ -166,15 +167,22 @@ def _wide_coding(tensor: Tensor, latent: Latent) -> dict[str, int]:
 
 
 def _sum_unit(graph: fx.GraphModule, at: fx.Node) -> NDArray[np.float64] | None:
-    """The real value of one unit of a binary convolution's sums, by channel, where the cut's value is such sums."""
+    """The real value of one unit of a binary layer's sums of signs, by channel, where the cut's value is such sums."""
+    at = _before(graph, at, _KEEP_SUMS)
     module = _module(graph, at)
-    while isinstance(module, _KEEPS_SUMS):
-        at = at.all_input_nodes[0]
-        module = _module(graph, at)
-    if not isinstance(module, BinaryConv2d):
+    if not isinstance(module, BinaryWeight) or not isinstance(
+        _module(graph, _before(graph, at.all_input_nodes[0], _KEEP_SIGNS)), Sign
+    ):
         return None
     unit = floats(module.alpha())
     return np.where(unit > 0, unit, 1.0)
+
+
+def _before(graph: fx.GraphModule, node: fx.Node, steps: tuple[type[nn.Module], ...]) -> fx.Node:
+    """The last node on the way to another, itself included, that is no step of the given kinds."""
+    while isinstance(_module(graph, node), steps):
+        node = node.all_input_nodes[0]
+    return node
 
 
 def _module(graph: fx.GraphModule, node: fx.Node) -> nn.Module | None:
@@ -203,9 +211,8 @@ def _advice(graph: fx.GraphModule, at: fx.Node, features: fx.Node) -> str:
 
     def possible(node: fx.Node) -> bool:
         learnable = nodes_behind(node)
-        flat = isinstance(_module(graph, node), _NO_MAP) or node.target is torch.flatten
         bias = isinstance(_module(graph, node), LearnedBias)
-        return features in learnable and not flat and not bias and _crossing(nodes, node, learnable) is None
+        return features in learnable and not bias and _crossing(nodes, node, learnable) is None
 
     before = next((f"at {_path(node)} in front of it" for node in reversed(nodes[:place]) if possible(node)), "")
     after = next((f"at {_path(node)} behind it" for node in nodes[place + 1 : end] if possible(node)), "")

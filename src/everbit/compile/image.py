@@ -88,6 +88,7 @@ def program_image(program: Program) -> bytes:
         layer_records += _layer_record(index, layer, dtypes, payload, parameter_records)
     tensor_records = [value for t in program.tensors for value in (t.height, t.width, t.channels, t.bits, t.zero_point)]
     head = program.head
+    classifier = _classifier_record(program, payload)
     header = [
         VERSION,
         payload.start + len(payload.blob),
@@ -97,10 +98,23 @@ def program_image(program: Program) -> bytes:
         head.range_exponent,
         *head.logit,
         *head.feature,
+        *classifier,
     ]
     header += [0] * (header_fields - len(header))
     table = np.array(header + tensor_records + layer_records + parameter_records, "<i4").tobytes()
     return (MAGIC + table).ljust(payload.start, b"\0") + bytes(payload.blob)
+
+
+def _classifier_record(program: Program, payload: _Payload) -> list[int]:
+    """Number of classes and the offsets of weights, biases and counts. Raises ValueError where shapes differ."""
+    classifier = program.head.classifier
+    if classifier is None:
+        return []
+    count = len(classifier.labels)
+    arrays = (classifier.weights, classifier.bias, classifier.past)
+    if [array.shape for array in arrays] != [(count, program.features), (count,), (count,)]:
+        raise ValueError(f"the head's arrays do not have one row for each of {count} classes")
+    return [count, *(payload.add(array.astype(np.int32, copy=False))[0] for array in arrays)]
 
 
 def _layer_record(

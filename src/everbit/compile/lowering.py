@@ -15,7 +15,16 @@ from everbit.compile.program import Parameter, Tensor
 from everbit.compile.trace import module_path
 from everbit.errors import CompileError
 from everbit.quantize.calibrate import Calibration
-from everbit.quantize.scale import Floats, activation_numbers, parameter_values, range_exponent_of, scale_of
+from everbit.quantize.scale import (
+    NARROW,
+    WIDE,
+    Floats,
+    activation_numbers,
+    affine_of,
+    parameter_values,
+    range_exponent_of,
+    scale_of,
+)
 from everbit.quantize.widths import Widths
 
 LEARNABLE_MARGIN = 1.5
@@ -43,15 +52,28 @@ class RealWeights:
     groups: int
 
 
+@dataclass(frozen=True)
+class ByChannel:
+    """What the integers of a tensor stand for, channel by channel: factor * q + offset, factor >= 0."""
+
+    factor: Floats
+    offset: Floats
+
+    def then(self, factor: Floats | float, offset: Floats) -> ByChannel:
+        """The same integers after a multiply-add of what they stand for."""
+        return ByChannel(self.factor * factor, self.offset * factor + offset)
+
+
 @dataclass
 class Lowering:
     """State of one compilation.
 
-    learnable: nodes behind the cut. tensor: program tensor of each lowered node. channel_scale: for the exact integer
-    sums of a binary convolution, the real value of one unit in each channel. pending_bias: a learned bias that the sign
-    behind it takes over. pending_border: a border that the window behind it takes over. deferred: a frozen layer with
-    real weights that the batch norm behind it becomes part of. magnitude: size every latent binary weight starts from,
-    in (0, 1).
+    learnable: nodes behind the cut. tensor: program tensor of each lowered node. stands_for: what the integers of that
+    tensor stand for where its own numbers do not say it: the exact sums of a layer with binary weights, and in the
+    frozen part what stands before a sign and only moves its threshold. reach: by tensor, the largest |q - Z| where it
+    is known to be less than the tensor's bits allow. pending_bias: a learned bias that the sign behind it takes over.
+    pending_border: a border that the window behind it takes over. deferred: a frozen layer with real weights that the
+    batch norm behind it becomes part of. magnitude: size every latent binary weight starts from, in (0, 1).
     """
 
     graph: fx.GraphModule
@@ -61,7 +83,8 @@ class Lowering:
     magnitude: float
     builder: ProgramBuilder = field(default_factory=ProgramBuilder)
     tensor: dict[fx.Node, int] = field(default_factory=dict)
-    channel_scale: dict[fx.Node, Floats] = field(default_factory=dict)
+    stands_for: dict[fx.Node, ByChannel] = field(default_factory=dict)
+    reach: dict[int, int] = field(default_factory=dict)
     pending_bias: dict[fx.Node, Floats] = field(default_factory=dict)
     pending_border: dict[fx.Node, Border] = field(default_factory=dict)
     deferred: dict[fx.Node, RealWeights] = field(default_factory=dict)
@@ -69,6 +92,10 @@ class Lowering:
     def module(self, node: fx.Node) -> nn.Module | None:
         """The module a call_module node calls; None for other nodes."""
         return self.graph.get_submodule(str(node.target)) if node.op == "call_module" else None
+
+    def is_cut(self, node: fx.Node) -> bool:
+        """Whether a node's value is the latent."""
+        return node not in self.learnable and any(user in self.learnable for user in node.users)
 
     def only_reader(self, node: fx.Node) -> fx.Node | None:
         """The node that alone reads another on the same side of the cut, if there is one."""
@@ -93,12 +120,14 @@ class Lowering:
 
     def read_from(self, node: fx.Node, source: fx.Node, signs: bool = False) -> tuple[int, Tensor]:
         """Index and numbers of the tensor that one node makes and another reads."""
-        if source in self.channel_scale:
-            raise self.error(
-                node,
-                "reads the sums of a binary convolution",
-                "put a batch norm behind the convolution (a pool may stand between)",
-            )
+        if source in self.stands_for:
+            if source in self.learnable:
+                raise self.error(
+                    node,
+                    "reads the sums of a binary convolution",
+                    "put a batch norm behind the convolution (a pool may stand between)",
+                )
+            self.round(source)
         if source not in self.tensor:
             raise self.error(
                 node,
@@ -109,6 +138,31 @@ class Lowering:
         if self.builder.tensors[index].bits == 1 and not signs:
             raise self.error(node, "reads signs", "put a BinaryConv2d or BinaryLinear behind the Sign")
         return index, self.builder.tensors[index]
+
+    def by_channel(self, node: fx.Node, source: fx.Node) -> tuple[int, ByChannel]:
+        """The tensor that one node makes and another reads, and what its integers stand for."""
+        if source in self.stands_for:
+            return self.tensor[source], self.stands_for[source]
+        index, tensor = self.read_from(node, source)
+        factor = np.full(tensor.channels, tensor.scale)
+        return index, ByChannel(factor, -factor * tensor.zero_point)
+
+    def round(self, node: fx.Node) -> None:
+        """Brings what the integers of a frozen node stand for to a tensor of its own, by one multiply-add."""
+        self.multiply_add(node, self.tensor[node], self.stands_for.pop(node), self.value(node))
+
+    def multiply_add(self, node: fx.Node, index: int, stands_for: ByChannel, target: Tensor) -> None:
+        """The layer `affine`: what the integers of tensor `index` stand for becomes the value of a node."""
+        wide = 32 in (target.bits, self.builder.tensors[index].bits)
+        factor, offset = stands_for.factor / target.scale, stands_for.offset / target.scale
+        A, B, s = affine_of(factor, offset, WIDE if wide else NARROW)
+        arrays: dict[str, NDArray[np.generic]] = {"A": A, "B": B, "s": s}
+        self.tensor[node] = self.builder.add("affine", module_path(node), (index,), target, arrays=arrays)
+
+    def largest(self, index: int) -> int:
+        """The largest |q - Z| that a tensor may hold."""
+        tensor = self.builder.tensors[index]
+        return self.reach.get(index, int(2 ** (tensor.bits - 1)) + abs(tensor.zero_point))
 
     def shape(self, node: fx.Node) -> tuple[int, int, int]:
         """Height, width, channels of a node's output."""
@@ -139,6 +193,12 @@ class Lowering:
         largest = max(abs(low), abs(high)) * LEARNABLE_MARGIN
         exponent = math.ceil(math.log2(largest / (2**15 - 1))) if largest > 0 else 0
         return Tensor(*self.shape(node), 16, 0, 2.0**exponent)
+
+    def value(self, node: fx.Node) -> Tensor:
+        """A tensor for a frozen node's output: raw where a learnable batch norm right behind the cut reads it."""
+        users = list(node.users)
+        before_norm = len(users) == 1 and isinstance(self.module(users[0]), BATCH_NORMS)
+        return self.raw(node) if before_norm and self.is_cut(node) else self.activation(node)
 
     def parameter(self, values: Floats, least: int) -> Parameter:
         """A trainable tensor with a bit of headroom over its starting values, and a range of at least 2^least."""

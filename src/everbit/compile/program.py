@@ -6,7 +6,7 @@ Python writes it, the engine runs it. `everbit.compile.image` turns it into the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,16 +65,37 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class Classifier:
+    """Classes that a program knows before it learns: the first rows of its head (docs/arithmetic.md, section 3).
+
+    labels: one hashable label a class. weights: int32 [classes, features] at 32 bits, as a Parameter of the head's
+    range exponent. bias: int32 [classes] in units of 2^-16; it never learns. past: int32 [classes], at least 1: the
+    patterns a row stands for, which CWR* weighs it by when the class is seen again.
+    """
+
+    labels: tuple[Hashable, ...]
+    weights: NDArray[np.int32]
+    bias: NDArray[np.int32]
+    past: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
 class Head:
     """Constants of the linear head (docs/arithmetic.md, sections 3 and 4).
 
     range_exponent: of the head's weights. logit: Scale of S * 2^range_exponent * 2^16. feature: Scale of S, with S the
-    scale of the last tensor.
+    scale of the last tensor. classifier: rows that a learner starts from; without it all of them start from 0.
     """
 
     range_exponent: int
     logit: tuple[int, int]
     feature: tuple[int, int]
+    classifier: Classifier | None = None
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """Labels of the classes that the program knows."""
+        return () if self.classifier is None else self.classifier.labels
 
 
 @dataclass(frozen=True)

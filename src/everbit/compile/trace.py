@@ -6,9 +6,10 @@ from torch import fx, nn
 
 from everbit.errors import CompileError
 from everbit.nn.binary import BinaryWeight, LearnedBias, RPReLU, Sign
+from everbit.nn.quantize import FloorQuantize
 from everbit.nn.windows import BlurPool2d, SamePad2d
 
-_LEAVES = (BinaryWeight, LearnedBias, RPReLU, Sign, BlurPool2d, SamePad2d)
+_LEAVES = (BinaryWeight, LearnedBias, RPReLU, Sign, FloorQuantize, BlurPool2d, SamePad2d)
 
 
 class _Tracer(fx.Tracer):

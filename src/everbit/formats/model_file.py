@@ -3,8 +3,9 @@
 The format in a few lines: every constant array of layer i is the tensor `layers.i.NAME`, every parameter
 `layers.i.parameters.NAME` (int32 at 32 bits). The metadata entry `everbit` is JSON: `version`, `tensors` (height,
 width, channels, bits, zero_point, scale), `layers` (kind, name, inputs, output, attributes, range_exponents of its
-parameters), `head`, `metadata`, and `sha256`, the digest of the rest of the JSON and of all tensors. Nothing is
-unpickled, and the engine checks the program before anything runs.
+parameters), `head`, `metadata`, and `sha256`, the digest of the rest of the JSON and of all tensors. Where the program
+knows classes, `head` has their `labels`, and the tensors `head.weights`, `head.bias` and `head.past` are their rows.
+Nothing is unpickled, and the engine checks the program before anything runs.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from safetensors.numpy import load, save
 from everbit import engine
 from everbit.compile.image import program_image
 from everbit.compile.operations import OPERATIONS
-from everbit.compile.program import Head, Layer, Parameter, Program, Tensor, tensor_bits
+from everbit.compile.program import Classifier, Head, Layer, Parameter, Program, Tensor, tensor_bits
 from everbit.errors import EverbitError, FormatError
+from everbit.formats.labels import label_from_json, label_to_json
 from everbit.whole_file import replacing
 
 METADATA_KEY = "everbit"
+CLASSIFIER_ARRAYS = ("weights", "bias", "past")
 VERSION = 1
 
 
@@ -50,11 +53,15 @@ def program_bytes(program: Program) -> bytes:
             }
         )
     head = program.head
+    head_record: dict[str, Any] = {"range_exponent": head.range_exponent, "logit": head.logit, "feature": head.feature}
+    if head.classifier is not None:
+        head_record["labels"] = [label_to_json(label) for label in head.labels]
+        arrays |= {f"head.{name}": np.ascontiguousarray(getattr(head.classifier, name)) for name in CLASSIFIER_ARRAYS}
     description: dict[str, Any] = {
         "version": VERSION,
         "tensors": [[t.height, t.width, t.channels, t.bits, t.zero_point, t.scale] for t in program.tensors],
         "layers": layers,
-        "head": {"range_exponent": head.range_exponent, "logit": head.logit, "feature": head.feature},
+        "head": head_record,
         "metadata": program.metadata,
     }
     description["sha256"] = _digest(description, arrays)
@@ -119,11 +126,7 @@ def _program_of(path: str, text: str, arrays: dict[str, np.ndarray]) -> Program:
         program = Program(
             tensors=tensors,
             layers=tuple(_layer_of(i, record, tensors, arrays) for i, record in enumerate(description["layers"])),
-            head=Head(
-                int(description["head"]["range_exponent"]),
-                _pair(description["head"]["logit"]),
-                _pair(description["head"]["feature"]),
-            ),
+            head=_head_of(description["head"], arrays),
             metadata=dict(description["metadata"]),
         )
         engine.check_program(program_image(program))
@@ -164,6 +167,17 @@ def _layer_of(index: int, record: dict[str, Any], tensors: tuple[Tensor, ...], a
             name: Parameter(arrays[f"{prefix}parameters.{name}"], int(exponent)) for name, exponent in exponents.items()
         },
     )
+
+
+def _head_of(record: dict[str, Any], arrays: dict[str, np.ndarray]) -> Head:
+    classifier = None
+    if "labels" in record:
+        labels = tuple(label_from_json(label) for label in record["labels"])
+        for name in CLASSIFIER_ARRAYS:
+            if arrays[f"head.{name}"].dtype != np.int32:
+                raise ValueError(f"head.{name} is {arrays[f'head.{name}'].dtype}, not int32")
+        classifier = Classifier(labels, *(arrays[f"head.{name}"] for name in CLASSIFIER_ARRAYS))
+    return Head(int(record["range_exponent"]), _pair(record["logit"]), _pair(record["feature"]), classifier)
 
 
 def _pair(values: Any) -> tuple[int, int]:

@@ -8,18 +8,29 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from everbit.compile.program import Program
+
 
 class FloatHead:
     """Rows of consolidated weights cw and, during an experience, of temporary weights tw, float32 [classes, features].
 
-    cwr: consolidate by CWR*; else the rows stay as they were trained. past: patterns seen of each class, int64.
+    cwr: consolidate by CWR*; else the rows stay as they were trained. past: patterns seen of each class, int64. bias:
+    of each logit, constant; the rows that the program knows bring theirs, all others have 0.
     """
 
-    def __init__(self, classes: int, features: int, cwr: bool) -> None:
+    def __init__(self, classes: int, program: Program, cwr: bool) -> None:
         self.cwr = cwr
-        self.cw = torch.zeros(classes, features)
-        self.tw = nn.Parameter(torch.zeros(classes, features))
+        self.cw = torch.zeros(classes, program.features)
+        self.tw = nn.Parameter(torch.zeros(classes, program.features))
         self.past = torch.zeros(classes, dtype=torch.int64)
+        self.bias = torch.zeros(classes)
+        known = program.head.classifier
+        if known is not None:
+            rows = slice(len(known.labels))
+            weights = known.weights.astype(np.float64) * 2.0 ** (program.head.range_exponent - 31)
+            self.cw[rows] = torch.from_numpy(weights).float()
+            self.past[rows] = torch.from_numpy(known.past.astype(np.int64))
+            self.bias[rows] = torch.from_numpy(known.bias.astype(np.float64) * 2.0**-16).float()
 
     def state(self) -> dict[str, Tensor]:
         """The tensors that outlive an experience, by name."""
@@ -35,7 +46,7 @@ class FloatHead:
 
     def loss(self, features: Tensor, labels: Tensor) -> tuple[Tensor, int]:
         """Mean cross entropy over all rows, and how many of the labels the logits of tw get right."""
-        logits = features @ self.tw.T
+        logits = features @ self.tw.T + self.bias
         return functional.cross_entropy(logits, labels), int((logits.argmax(dim=1) == labels).sum())
 
     def end_experience(self, counts: NDArray[np.int64]) -> None:
@@ -52,4 +63,4 @@ class FloatHead:
 
     def logits(self, features: Tensor) -> Tensor:
         """Logits [N, classes] of the consolidated weights."""
-        return features @ self.cw.T
+        return features @ self.cw.T + self.bias

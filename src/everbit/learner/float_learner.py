@@ -21,12 +21,13 @@ from torch import Tensor
 from everbit.compile.program import Program
 from everbit.data.images import as_images, as_labels
 from everbit.errors import ConfigurationError, FormatError
+from everbit.formats.labels import label_from_json, label_to_json
 from everbit.formats.model_file import program_bytes, program_from_bytes
 from everbit.learner.float_head import FloatHead
 from everbit.learner.float_latent import LATENTS
 from everbit.learner.float_network import FloatNetwork
 from everbit.learner.float_replay import FloatReplayMemory
-from everbit.learner.labels import index_labels, label_from_json, label_to_json
+from everbit.learner.labels import index_labels
 from everbit.learner.protocol import Progress
 from everbit.learner.settings import Settings, whole_number
 from everbit.whole_file import replacing
@@ -57,11 +58,12 @@ class FloatLearner:
         if latent not in LATENTS:
             raise ConfigurationError(f"unknown latent {latent!r}: choose one of {', '.join(LATENTS)}")
         self.latent = latent
-        self._labels: list[Hashable] = []
+        self._labels: list[Hashable] = list(program.head.labels)
+        self._classes = len(self._labels) + self.settings.classes
         self._experiences = 0
         self._network = FloatNetwork(program, latent)
-        self._head = FloatHead(self.settings.classes, program.features, self.settings.rule.cwr)
-        classes = self.settings.classes if self.settings.rule.replay else 0
+        self._head = FloatHead(self._classes, program, self.settings.rule.cwr)
+        classes = self._classes if self.settings.rule.replay else 0
         self._replay = FloatReplayMemory(classes, self.settings.replay_per_class, self._network.latent.stored_bytes)
 
     @property
@@ -85,7 +87,7 @@ class FloatLearner:
         """Learns one experience, as `Learner.partial_fit`."""
         epochs = whole_number("epochs", epochs, 1, 2**16)
         batch = as_images(images, self.program.input_shape)
-        indices, known = index_labels(as_labels(labels, len(batch)), self._labels, self.settings.classes)
+        indices, known = index_labels(as_labels(labels, len(batch)), self._labels, self._classes)
         before, labels_before = {name: tensor.clone() for name, tensor in self._state().items()}, self._labels
         try:
             self._learn(self._network.encode(batch), indices.astype(np.int64), epochs, progress)
@@ -151,8 +153,8 @@ class FloatLearner:
         sequence = np.random.SeedSequence(self.settings.seed, spawn_key=(self._experiences,))
         generator = np.random.Generator(np.random.Philox(sequence))
         replayed, replayed_labels = self._replay.contents()
-        counts = np.bincount(labels, minlength=self.settings.classes)
-        replayed_counts = np.bincount(replayed_labels, minlength=self.settings.classes)
+        counts = np.bincount(labels, minlength=self._classes)
+        replayed_counts = np.bincount(replayed_labels, minlength=self._classes)
         self._head.begin_experience(counts + replayed_counts > 0)
         self._train(latents, labels, replayed, replayed_labels, epochs, generator, progress)
         self._head.end_experience(counts + replayed_counts if self.settings.count_replayed else counts)
@@ -231,8 +233,8 @@ class FloatLearner:
 
     def _name_classes(self, labels: list[Hashable]) -> None:
         """Takes saved labels over. Raises ValueError where they are not those of the state."""
-        _, self._labels = index_labels(labels, [], self.settings.classes)
-        expected = [index < len(labels) for index in range(self.settings.classes)]
+        _, self._labels = index_labels(labels, [], self._classes)
+        expected = [index < len(labels) for index in range(self._classes)]
         if self._labels != labels or (self._head.past > 0).tolist() != expected:
             raise ValueError("its labels are not those of its state")
 

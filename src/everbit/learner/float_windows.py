@@ -104,9 +104,10 @@ class BinaryConvolution(nn.Module):
         magnitude = float(max(2.0**-31, real_values(layer.parameters["weight"]).item())) if layer.parameters else 1.0
         latent = np.where(bits, magnitude, -magnitude)
         self.weight = nn.Parameter(_weight(latent, layer, target), requires_grad=bool(layer.parameters))
+        self.unit = target.scale  # 1, but where a network ends in sums
 
     def forward(self, x: Tensor) -> Tensor:
-        weight = ste_sign(self.weight, LATENT_CLIP)
+        weight = ste_sign(self.weight, LATENT_CLIP) * self.unit
         return functional.conv2d(functional.pad(x, self.border, value=self.pad_value), weight, None, self.stride)
 
     @torch.no_grad()

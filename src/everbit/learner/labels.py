@@ -1,16 +1,13 @@
-"""A user's labels: their order of first sight, and how a file keeps them."""
+"""A user's labels in the order of their first sight."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everbit.errors import LabelError
-
-_SAVED_TYPES = (str, int, float, bool, type(None))
 
 
 def index_labels(
@@ -32,25 +29,3 @@ def index_labels(
             f"start one with Settings(classes={len(extended)}) or more"
         )
     return np.array([position[label] for label in labels], np.int32), extended
-
-
-def label_to_json(label: Hashable) -> object:
-    """JSON of a label; tuples become {"tuple": [..]} so that they come back as tuples.
-
-    Raises LabelError for a label that is not text, a number or a tuple of them.
-    """
-    if isinstance(label, tuple):
-        return {"tuple": [label_to_json(part) for part in label]}
-    if isinstance(label, _SAVED_TYPES):
-        return label
-    raise LabelError(
-        f"label {label!r} of type {type(label).__name__} cannot be saved: use text, numbers or tuples of them"
-    )
-
-
-def label_from_json(label: Any) -> Hashable:
-    """The inverse of `label_to_json`."""
-    if isinstance(label, dict):
-        return tuple(label_from_json(part) for part in label["tuple"])
-    decoded: Hashable = label
-    return decoded

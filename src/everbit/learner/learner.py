@@ -54,7 +54,8 @@ class Learner:
         self.program = program
         self.settings = settings or Settings()
         self.widths = program_widths(program.q_f, program.latent_bits, widths)
-        self._labels: list[Hashable] = []
+        self._labels: list[Hashable] = list(program.head.labels)
+        self._classes = len(self._labels) + self.settings.classes
         self._image = program_image(program)
         self._experience_images = self.settings.experience_images
         if replay_slots is None:
@@ -116,7 +117,7 @@ class Learner:
         """
         epochs = whole_number("epochs", epochs, 1, 2**16)
         batch = as_images(images, self.image_shape)
-        indices, known = index_labels(as_labels(labels, len(batch)), self._labels, self.settings.classes)
+        indices, known = index_labels(as_labels(labels, len(batch)), self._labels, self._classes)
         self._make_room(len(batch))
         before, labels_before = self.state, self._labels
         try:
@@ -165,9 +166,9 @@ class Learner:
         try:
             learner = cls(program, Settings(**content.settings), content.widths, replay_slots=content.replay_slots)
             learner._native.restore(content.state)
-            _, learner._labels = index_labels(content.labels, [], learner.settings.classes)
-            known = [learner._native.known(index) for index in range(learner.settings.classes)]
-            expected = [index < len(content.labels) for index in range(learner.settings.classes)]
+            _, learner._labels = index_labels(content.labels, [], learner._classes)
+            known = [learner._native.known(index) for index in range(learner._classes)]
+            expected = [index < len(content.labels) for index in range(learner._classes)]
             if learner._labels != content.labels or known != expected:
                 raise ValueError("its labels are not those of its state")
         except (TypeError, ValueError) as error:
@@ -185,7 +186,7 @@ class Learner:
         return {
             "q_bin": self.widths.q_bin,
             "q_nonbin": self.widths.q_nonbin,
-            "classes": settings.classes,
+            "classes": self._classes,
             "replay_slots": replay_slots,
             "replay_per_class": settings.replay_per_class if settings.memory is None else max(replay_slots, 1),
             "experience_patterns": experience_images,

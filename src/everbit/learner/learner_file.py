@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from everbit.errors import FormatError
-from everbit.learner.labels import label_from_json, label_to_json
+from everbit.formats.labels import label_from_json, label_to_json
 from everbit.whole_file import replacing
 
 VERSION = 1

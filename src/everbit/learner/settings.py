@@ -45,7 +45,8 @@ ROUNDINGS = ("nearest", "stochastic")
 class Settings:
     """Options of a learner; the defaults are those of V24 where it names them.
 
-    strategy: a key of STRATEGIES. classes: most classes it can ever know. replay_per_class: latents kept of one class
+    strategy: a key of STRATEGIES. classes: most classes it can ever learn, beside those that its model knows already.
+    replay_per_class: latents kept of one class
     at most. memory: bytes the engine's arena may take on one thread (Learner.memory_use: all that it works in; the
     model and, while it learns, a copy of the state come on top), also as "16MB", None for no limit; with a limit the
     replay memory gets what the rest leaves, shared evenly by the classes. experience_images: with a limit, most images

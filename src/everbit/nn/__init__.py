@@ -2,6 +2,7 @@
 
 from everbit.nn.binary import BinaryConv2d, BinaryLinear, LearnedBias, RPReLU, Sign
 from everbit.nn.estimators import ESTIMATORS, approx_sign, ste_sign
+from everbit.nn.quantize import FloorQuantize
 from everbit.nn.windows import BlurPool2d, SamePad2d
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "BinaryConv2d",
     "BinaryLinear",
     "BlurPool2d",
+    "FloorQuantize",
     "LearnedBias",
     "RPReLU",
     "SamePad2d",

@@ -15,13 +15,16 @@ from everbit.compile.clamps import CLAMP_FUNCTIONS, CLAMP_METHODS, CLAMP_MODULES
 from everbit.compile.lowering import Lowering
 from everbit.compile.rules.activations import clamp, rprelu
 from everbit.compile.rules.binary import binary_layer, learned_bias, sign
+from everbit.compile.rules.image import floor_quantize
 from everbit.compile.rules.joins import add, concat
 from everbit.compile.rules.norm import batch_norm
 from everbit.compile.rules.pools import average_pool, blur_pool, global_average_pool, global_max_pool, max_pool
 from everbit.compile.rules.real import real_layer
 from everbit.compile.rules.shapes import flatten, same
+from everbit.compile.rules.thresholds import NOTHING
 from everbit.compile.rules.windows import PAD_RULES
 from everbit.nn.binary import BinaryConv2d, BinaryLinear, LearnedBias, RPReLU, Sign
+from everbit.nn.quantize import FloorQuantize
 from everbit.nn.windows import BlurPool2d
 
 Rule = Callable[[Lowering, fx.Node], None]
@@ -35,6 +38,7 @@ MODULE_RULES: dict[type[nn.Module], Rule] = {
     nn.BatchNorm2d: batch_norm,
     LearnedBias: learned_bias,
     Sign: sign,
+    FloorQuantize: floor_quantize,
     RPReLU: rprelu,
     nn.AvgPool2d: average_pool,
     nn.MaxPool2d: max_pool,
@@ -42,9 +46,7 @@ MODULE_RULES: dict[type[nn.Module], Rule] = {
     nn.AdaptiveAvgPool2d: global_average_pool,
     nn.AdaptiveMaxPool2d: global_max_pool,
     nn.Flatten: flatten,
-    nn.Identity: same,
-    nn.Dropout: same,
-    nn.Dropout2d: same,
+    **dict.fromkeys(NOTHING, same),
     **PAD_RULES,
     **dict.fromkeys(CLAMP_MODULES, clamp),
 }

@@ -9,6 +9,8 @@ from torch import fx
 from everbit.compile.clamps import clamp_bounds
 from everbit.compile.lowering import Lowering, floats, named_scale
 from everbit.compile.rules.binary import U_FRACTION
+from everbit.compile.rules.shapes import same
+from everbit.compile.rules.thresholds import leads_to_signs
 from everbit.compile.trace import module_path
 from everbit.nn.binary import RPReLU
 
@@ -38,17 +40,22 @@ def rprelu(low: Lowering, node: fx.Node) -> None:
 def clamp(low: Lowering, node: fx.Node) -> None:
     """Bounds in the steps of the input, whose numbers the output keeps.
 
-    A frozen clamp whose input saturates where it clamps is no layer at all. Behind the cut it remains: its gradient is
-    masked. The sums of a binary convolution, a scale for each channel, can only be clamped at 0.
+    A frozen clamp whose input saturates where it clamps is no layer at all, nor is one on sums that only signs read.
+    Behind the cut it remains: its gradient is masked. Sums of a binary convolution, a scale for each channel, are
+    clamped at 0 alone.
     """
     source = low.source(node)
     bounds = clamp_bounds(low.graph, node)
     assert bounds is not None
-    if source in low.channel_scale:
-        if any(bound != 0 and math.isfinite(bound) for bound in bounds):
-            raise low.error(node, "clamps the sums of a binary convolution", "put a batch norm between the two")
+    sums = low.stands_for.get(source)
+    if sums is not None and leads_to_signs(low, node):
+        same(low, node)
+        return
+    if sums is not None and all(bound == 0 or math.isinf(bound) for bound in bounds):
         index = low.tensor[source]
-        low.channel_scale[node] = low.channel_scale[source]
+        low.stands_for[node] = sums
+    elif sums is not None and node in low.learnable:
+        raise low.error(node, "clamps the sums of a binary convolution", "put a batch norm between the two")
     else:
         index = low.read(node)[0]
     tensor = low.builder.tensors[index]
@@ -58,7 +65,10 @@ def clamp(low: Lowering, node: fx.Node) -> None:
         low.tensor[node] = index
         return
     attributes = {"low": low_bound, "high": high_bound}
-    low.tensor[node] = low.builder.add("clamp", module_path(node), (index,), tensor, attributes=attributes)
+    made = low.builder.add("clamp", module_path(node), (index,), tensor, attributes=attributes)
+    low.tensor[node] = made
+    bounded = max(abs(low_bound - tensor.zero_point), abs(high_bound - tensor.zero_point))
+    low.reach[made] = min(low.largest(index), bounded)
 
 
 def _step(bound: float, zero_point: int, scale: float, half: int) -> int:

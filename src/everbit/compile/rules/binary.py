@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import fx
 
 from everbit.compile.image import pack_binary_weights
-from everbit.compile.lowering import Border, Lowering, RealWeights, channels_last, floats, named_scale
+from everbit.compile.lowering import Border, ByChannel, Lowering, RealWeights, channels_last, floats, named_scale
 from everbit.compile.operations import ESTIMATORS
 from everbit.compile.program import Parameter, Tensor
-from everbit.compile.rules.real import frozen_or_deferred
+from everbit.compile.rules.real import exact_sums, frozen_or_deferred
+from everbit.compile.rules.thresholds import thresholds
 from everbit.compile.rules.windows import binary_border, kernel_attributes, window
 from everbit.compile.trace import module_path
 from everbit.nn.binary import BinaryConv2d, BinaryLinear, BinaryWeight, LearnedBias, Sign
+from everbit.quantize.scale import Floats
 
 U_FRACTION = 16
 """Bits behind the point of the real value before a sign or an RPReLU."""
@@ -23,7 +26,7 @@ U_FRACTION = 16
 def binary_layer(low: Lowering, node: fx.Node) -> None:
     """A binary convolution or dense layer: exact integer sums; the scale of its channels waits for the batch norm.
 
-    In the frozen part it may read real values, as the first layer of BinaryNet does: a layer with real weights then.
+    In the frozen part it may read real values, as the first layer of BinaryNet does.
     """
     module = low.module(node)
     assert isinstance(module, BinaryWeight)
@@ -36,8 +39,7 @@ def binary_layer(low: Lowering, node: fx.Node) -> None:
     if source.bits != 1:
         if node in low.learnable:
             raise low.error(node, "reads real values", "put a Sign in front of it")
-        weights = RealWeights(signs * alpha[:, None, None, None], np.zeros(len(weight)), 1)
-        frozen_or_deferred(low, node, weights)
+        _frozen_on_real_values(low, node, signs, alpha)
         return
     if weight.shape[1] != source.channels:
         raise low.error(node, f"reads {source.channels} channels in another order", "flatten the map in front of it")
@@ -57,7 +59,20 @@ def binary_layer(low: Lowering, node: fx.Node) -> None:
         arrays={"bits": pack_binary_weights(bits.reshape(bits.shape[0], -1, bits.shape[-1]))},
         parameters={"weight": Parameter(np.array([round(low.magnitude * 2.0**31)], np.int32), 0)},
     )
-    low.channel_scale[node] = alpha
+    low.stands_for[node] = ByChannel(alpha, np.zeros_like(alpha))
+
+
+def _frozen_on_real_values(low: Lowering, node: fx.Node, signs: Floats, alpha: Floats) -> None:
+    """Weights of +-1 on the integers of a real tensor: their sums, exact where 32 bits hold them."""
+    index, source = low.read(node)
+    largest = signs[0].size * low.largest(index)
+    weights = RealWeights(signs, np.zeros(len(signs)), 1)
+    if source.bits == 32 or largest >= 2**30:
+        frozen_or_deferred(low, node, replace(weights, weight=signs * alpha[:, None, None, None]))
+        return
+    target = Tensor(*low.shape(node), 16 if largest < 2**15 else 32, 0, source.scale)
+    exact_sums(low, node, target, weights)
+    low.stands_for[node] = ByChannel(alpha * source.scale, np.zeros_like(alpha))
 
 
 def learned_bias(low: Lowering, node: fx.Node) -> None:
@@ -68,19 +83,39 @@ def learned_bias(low: Lowering, node: fx.Node) -> None:
         raise low.error(
             node, "is read by something other than a Sign", "use RPReLU, or a bias right in front of a Sign"
         )
-    low.tensor[node] = low.read(node)[0]
-    low.pending_bias[node] = floats(module.bias)
+    bias = floats(module.bias)
+    if node in low.learnable:
+        low.tensor[node] = low.read(node)[0]
+        low.pending_bias[node] = bias
+    else:
+        low.tensor[node], before = low.by_channel(node, low.source(node))
+        low.stands_for[node] = before.then(1.0, bias)
 
 
 def sign(low: Lowering, node: fx.Node) -> None:
-    """Real values to bits. A learned bias is a parameter behind the cut, a threshold in front of it."""
-    module = low.module(node)
-    assert isinstance(module, Sign)
+    """Real values to bits. In front of the cut all that moves the sign is its threshold."""
+    if node not in low.learnable:
+        index, stands_for = low.by_channel(node, low.source(node))
+        threshold = thresholds(stands_for, low.builder.tensors[index].bits)
+        _sign(low, node, index, {"threshold": threshold}, {})
+        return
     index, source = low.read(node)
     bias = low.pending_bias.get(low.source(node))
-    learns = bias is not None and node in low.learnable
-    moved = np.zeros(source.channels) if bias is None else bias
-    threshold = np.ceil(source.zero_point - moved / source.scale - 1e-9)
+    if bias is None:
+        _sign(low, node, index, {"threshold": np.full(source.channels, source.zero_point, np.int32)}, {})
+    else:
+        _sign(low, node, index, {}, {"bias": low.parameter(bias, least=0)})
+
+
+def _sign(
+    low: Lowering,
+    node: fx.Node,
+    index: int,
+    arrays: dict[str, NDArray[np.generic]],
+    parameters: dict[str, Parameter],
+) -> None:
+    module, source = low.module(node), low.builder.tensors[index]
+    assert isinstance(module, Sign)
     low.tensor[node] = low.builder.add(
         "sign",
         module_path(node),
@@ -91,6 +126,6 @@ def sign(low: Lowering, node: fx.Node) -> None:
             "clip": round(module.clip * 2**U_FRACTION),
             **named_scale("input", source.scale * 2.0**U_FRACTION),
         },
-        arrays={} if learns else {"threshold": np.clip(threshold, -(2**31), 2**31 - 1).astype(np.int32)},
-        parameters={"bias": low.parameter(moved, least=0)} if learns else {},
+        arrays=arrays,
+        parameters=parameters,
     )

@@ -8,14 +8,19 @@ import numpy as np
 from torch import fx
 
 from everbit.compile.lowering import Lowering
+from everbit.compile.program import Tensor
 from everbit.compile.trace import module_path
 from everbit.quantize.scale import wide_factor
 
 
 def add(low: Lowering, node: fx.Node) -> None:
     """A shortcut meets its branch."""
-    (first, a), (second, b) = low.read(node, 0), low.read(node, 1)
-    target = low.activation(node)
+    low.tensor[node] = sum_of(low, node, low.read(node, 0)[0], low.read(node, 1)[0], low.activation(node))
+
+
+def sum_of(low: Lowering, node: fx.Node, first: int, second: int, target: Tensor) -> int:
+    """The layer `add` on two tensors; returns its output's index."""
+    a, b = low.builder.tensors[first], low.builder.tensors[second]
     factors = np.array([a.scale, b.scale]) / target.scale
     wide = 32 in (a.bits, b.bits, target.bits)
     most, most_shift = (2**30 - 1, 61) if wide else (2**13 - 1, 29)
@@ -24,7 +29,7 @@ def add(low: Lowering, node: fx.Node) -> None:
     # A wide sum takes the zero points off by itself.
     offset = 0 if wide else -(A0 * a.zero_point + A1 * b.zero_point)
     attributes = {"A0": A0, "A1": A1, "B": offset, "s": shift}
-    low.tensor[node] = low.builder.add("add", module_path(node), (first, second), target, attributes=attributes)
+    return low.builder.add("add", module_path(node), (first, second), target, attributes=attributes)
 
 
 def concat(low: Lowering, node: fx.Node) -> None:

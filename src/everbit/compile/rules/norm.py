@@ -7,8 +7,9 @@ from torch import fx, nn
 
 from everbit.compile.lowering import Lowering, RealWeights, floats, named_scale
 from everbit.compile.rules.real import frozen
+from everbit.compile.rules.thresholds import taken_by_signs
 from everbit.compile.trace import module_path
-from everbit.quantize.scale import NARROW, WIDE, Floats, affine_of
+from everbit.quantize.scale import Floats, affine_of
 
 XHAT_FRACTION = 11
 """Bits behind the point of a normalized activation."""
@@ -17,8 +18,8 @@ XHAT_FRACTION = 11
 def batch_norm(low: Lowering, node: fx.Node) -> None:
     """A batch norm.
 
-    Frozen: one multiply-add a channel, folded into a layer with real weights before it. Learnable: xhat, then gamma and
-    beta.
+    Frozen: one multiply-add a channel, folded into a layer with real weights before it, or into the thresholds of the
+    signs behind it. Learnable: xhat, then gamma and beta.
     """
     module, source = low.module(node), low.source(node)
     assert isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d))
@@ -30,43 +31,31 @@ def batch_norm(low: Lowering, node: fx.Node) -> None:
         _learnable(low, node, gamma, beta, mean, sigma)
         return
     if source in low.deferred:
-        before = low.deferred[source]
+        layer = low.deferred[source]
         factor = gamma / sigma
-        weight, bias = before.weight * factor[:, None, None, None], beta + (before.bias - mean) * factor
-        frozen(low, source, node, low.activation(node), RealWeights(weight, bias, before.groups))
+        weight, bias = layer.weight * factor[:, None, None, None], beta + (layer.bias - mean) * factor
+        frozen(low, source, node, low.activation(node), RealWeights(weight, bias, layer.groups))
         return
-    index, unit, zero_point = _normalized_input(low, node)
-    target = low.activation(node)
-    a = unit * gamma / (sigma * target.scale)
-    b = (beta - mean * gamma / sigma) / target.scale - a * zero_point
-    wide = 32 in (target.bits, low.builder.tensors[index].bits)
-    A, B, s = affine_of(a, b, WIDE if wide else NARROW)
-    low.tensor[node] = low.builder.add("affine", module_path(node), (index,), target, arrays={"A": A, "B": B, "s": s})
-
-
-def _normalized_input(low: Lowering, node: fx.Node) -> tuple[int, Floats | float, int]:
-    """What a batch norm reads: tensor, real value of one step (by channel behind a binary convolution), zero point."""
-    source = low.source(node)
-    if source in low.channel_scale:
-        return low.tensor[source], low.channel_scale[source], 0
-    index, tensor = low.read(node)
-    return index, tensor.scale, tensor.zero_point
+    factor, offset = gamma / sigma, beta - mean * gamma / sigma
+    if not taken_by_signs(low, node, factor, offset):
+        index, before = low.by_channel(node, source)
+        low.multiply_add(node, index, before.then(factor, offset), low.activation(node))
 
 
 def _learnable(low: Lowering, node: fx.Node, gamma: Floats, beta: Floats, mean: Floats, sigma: Floats) -> None:
-    index, unit, zero_point = _normalized_input(low, node)
     source = low.source(node)
+    index, before = low.by_channel(node, source)
     input_exponent = 0
-    if source not in low.channel_scale:
-        mantissa, exponent = np.frexp(unit)
+    if source not in low.stands_for:
+        mantissa, exponent = np.frexp(low.builder.tensors[index].scale)
         if mantissa != 0.5:
             raise low.error(
                 node, "learns, but no convolution that learns stands before it", "cut right after it, or further ahead"
             )
         input_exponent = int(exponent) - 1
         mean = mean - (_bias_before(low, source) if source in low.learnable else 0.0)
-    a = unit / sigma * 2.0**XHAT_FRACTION
-    A, B, s = affine_of(a, -mean / sigma * 2.0**XHAT_FRACTION - a * zero_point)
+    one = 2.0**XHAT_FRACTION / sigma
+    A, B, s = affine_of(before.factor * one, (before.offset - mean) * one)
     target = low.activation(node)
     parameters = {"gamma": low.parameter(gamma, least=0), "beta": low.parameter(beta, least=0)}
     real = 2.0 ** (parameters["gamma"].range_exponent - 15 - XHAT_FRACTION) / target.scale

@@ -17,8 +17,8 @@ INSIDE_ONLY_KERNEL = 15  # largest window that leaves out of its mean what lies 
 
 def _source(low: Lowering, node: fx.Node) -> tuple[int, Tensor]:
     source = low.source(node)
-    if source in low.channel_scale:
-        low.channel_scale[node] = low.channel_scale[source]
+    if source in low.stands_for:
+        low.stands_for[node] = low.stands_for[source]
         index = low.tensor[source]
         return index, low.builder.tensors[index]
     return low.read(node)

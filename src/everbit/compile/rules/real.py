@@ -8,8 +8,8 @@ import numpy as np
 from torch import fx, nn
 
 from everbit.compile.lowering import (
-    BATCH_NORMS,
     Border,
+    ByChannel,
     Lowering,
     RealWeights,
     channels_last,
@@ -18,10 +18,17 @@ from everbit.compile.lowering import (
     pair,
 )
 from everbit.compile.program import Tensor
+from everbit.compile.rules.joins import sum_of
 from everbit.compile.rules.windows import Lengths, binary_border, kernel_attributes, window
 from everbit.compile.trace import module_path
 from everbit.nn.binary import BinaryConv2d, BinaryLinear
-from everbit.quantize.scale import WIDE, Floats, affine_of, scale_of
+from everbit.quantize.scale import Floats, scale_of
+
+UNIT = (2**31 - 1, 0)
+"""The Scale that leaves every integer below 2^30 in size as it is."""
+
+WHOLE = 1e-3  # of a step of 8 bits: weights this near to whole numbers are taken for them
+FINER = 64  # steps of the sums that two layers of weights add up, in one of their total
 
 DEPTHWISE_TAPS = 255  # most of a depthwise filter; a larger one is a convolution in groups
 
@@ -46,43 +53,64 @@ def frozen_or_deferred(low: Lowering, node: fx.Node, weights: RealWeights) -> No
     if low.batch_norm_reader(node) is not None:
         low.deferred[node] = weights
         return
-    users = list(node.users)
-    cut_before_norm = len(users) == 1 and isinstance(low.module(users[0]), BATCH_NORMS)
-    frozen(low, node, node, low.raw(node) if cut_before_norm else low.activation(node), weights)
+    frozen(low, node, node, low.value(node), weights)
 
 
 def frozen(low: Lowering, node: fx.Node, output: fx.Node, target: Tensor, weights: RealWeights) -> None:
     """The layer of `node`, whose value is that of `output`: of itself, or of the batch norm that it takes in."""
-    index, source = low.read(node)
+    source = low.read(node)[1]
     weight, bias = weights.weight, weights.bias
     if source.bits == 32 and bias.any():
         # In steps as fine as these a bias does not fit its 32 bits: it is added behind.
         reach = target.scale * 2.0 ** (target.bits - 1) + float(np.abs(bias).max())
         middle = replace(target, bits=32, zero_point=0, scale=reach / (2**31 - 1))
         frozen(low, node, output, middle, replace(weights, bias=np.zeros_like(bias)))
-        A, B, s = affine_of(np.full(len(bias), middle.scale / target.scale), bias / target.scale, WIDE)
-        name, source_index = module_path(output), low.tensor[output]
-        low.tensor[output] = low.builder.add(
-            "affine", name, (source_index,), target, arrays={"A": A, "B": B, "s": s}
-        )
+        low.multiply_add(output, low.tensor[output], ByChannel(np.full(len(bias), middle.scale), bias), target)
         return
     # A channel whose weights nearly vanish keeps a step that leaves room for its bias in 32 bits.
     step = np.maximum(np.abs(weight).max(axis=(1, 2, 3)) / 127, np.abs(bias) / (source.scale * 2.0**30))
     step = np.maximum(step, 1e-30)
-    integers = np.round(weight / step[:, None, None, None])
-    multipliers = [scale_of(source.scale * s / target.scale) for s in step]
-    kind, window_attributes = _kind_and_window(low, node, source, weights)
-    low.tensor[output] = low.builder.add(
+    by_output = step[:, None, None, None]
+    main = replace(weights, weight=np.round(weight / by_output), bias=np.round(bias / (source.scale * step)))
+    left = replace(weights, weight=weight / by_output - main.weight, bias=np.zeros_like(bias))
+    if target.bits == 8 or np.abs(left.weight).max() < WHOLE:
+        low.tensor[output] = _integer_layer(low, node, output, target, main, step)
+        return
+    # Finer activations deserve finer weights: what 8 bits leave of them is a second layer, added to the first.
+    fine = replace(left, weight=np.clip(np.round(left.weight * 256), -128, 127))
+    middle = replace(target, bits=32, zero_point=0, scale=target.scale / (1 if target.bits == 32 else FINER))
+    first = _integer_layer(low, node, output, middle, main, step)
+    second = _integer_layer(low, node, output, middle, fine, step / 256)
+    low.tensor[output] = sum_of(low, output, first, second, target)
+
+
+def exact_sums(low: Lowering, node: fx.Node, target: Tensor, weights: RealWeights) -> None:
+    """A layer of integer weights without bias, its sums as they are: |sum| < 2^30, and a target that holds them."""
+    low.tensor[node] = _integer_layer(low, node, node, target, weights, None)
+
+
+def _integer_layer(
+    low: Lowering, node: fx.Node, output: fx.Node, target: Tensor, integers: RealWeights, step: Floats | None
+) -> int:
+    """A layer of whole weights and biases, each a step [out] in size; sums as they are without steps.
+
+    Returns its output's index.
+    """
+    index, source = low.read(node)
+    kind, window_attributes = _kind_and_window(low, node, source, integers)
+    scales = [UNIT] * len(integers.bias) if step is None else [scale_of(source.scale * s / target.scale) for s in step]
+    mantissas, exponents = zip(*scales, strict=True)
+    return low.builder.add(
         kind,
         module_path(output),
         (index,),
         target,
         attributes={**window_attributes, "input_mantissa": 0, "input_exponent": 0},
         arrays={
-            "weight": _in_order(kind, integers).astype(np.int8),
-            "bias": np.round(bias / (source.scale * step)).astype(np.int32),
-            "multiplier_mantissa": np.array([m for m, _ in multipliers], np.int32),
-            "multiplier_exponent": np.array([e for _, e in multipliers], np.int8),
+            "weight": _in_order(kind, integers.weight).astype(np.int8),
+            "bias": integers.bias.astype(np.int32),
+            "multiplier_mantissa": np.array(mantissas, np.int32),
+            "multiplier_exponent": np.array(exponents, np.int8),
         },
     )
 
@@ -117,9 +145,7 @@ def _in_order(kind: str, weight: Floats) -> Floats:
     return np.ascontiguousarray(ordered)
 
 
-def _kind_and_window(
-    low: Lowering, node: fx.Node, source: Tensor, weights: RealWeights
-) -> tuple[str, dict[str, int]]:
+def _kind_and_window(low: Lowering, node: fx.Node, source: Tensor, weights: RealWeights) -> tuple[str, dict[str, int]]:
     outputs, _, height, width = weights.weight.shape
     if low.shape(node)[2] != outputs or weights.weight.shape[1] * weights.groups != source.channels:
         raise low.error(node, f"reads {source.channels} channels in another order", "flatten the map in front of it")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from torch import fx, nn
 
-from everbit.compile.lowering import Lowering
+from everbit.compile.lowering import ByChannel, Lowering
 from everbit.compile.trace import module_path
 
 
@@ -14,17 +14,25 @@ def same(low: Lowering, node: fx.Node) -> None:
     """Steps that change nothing when a network runs."""
     source = low.source(node)
     low.tensor[node] = low.tensor[source]
-    for notes in (low.channel_scale, low.pending_bias):
-        if source in notes:
-            notes[node] = notes[source]
+    if source in low.stands_for:
+        low.stands_for[node] = low.stands_for[source]
+    if source in low.pending_bias:
+        low.pending_bias[node] = low.pending_bias[source]
 
 
 def flatten(low: Lowering, node: fx.Node) -> None:
     """A map to a row of channels; nothing right in front of the head, which reads maps."""
-    if _leads_to_the_head(low, node):
+    before = low.source(node)
+    if _leads_to_the_head(low, node) and not low.is_cut(node):
         same(low, node)
         return
-    index, source = low.read(node, signs=True)
+    if before in low.stands_for:
+        index, by = low.tensor[before], low.stands_for[before]
+        places = low.builder.tensors[index].height * low.builder.tensors[index].width
+        low.stands_for[node] = ByChannel(by.factor.repeat(places), by.offset.repeat(places))
+    else:
+        index = low.read(node, signs=True)[0]
+    source = low.builder.tensors[index]
     channels = source.height * source.width * source.channels
     if low.shape(node) != (1, 1, channels):
         raise low.error(node, "flattens only some of the axes", "use nn.Flatten() or torch.flatten(x, 1)")
