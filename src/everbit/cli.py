@@ -14,6 +14,7 @@ COMMANDS: CommandTable = {
     "experiment": ("everbit.experiments.experiment_command", "experiment_command"),
     "pretrain": ("everbit.zoo.pretrain_command", "pretrain_command"),
     "compile": ("everbit.compile.compile_command", "compile_command"),
+    "import": ("everbit.formats.import_command", "import_command"),
     "zoo": ("everbit.zoo.zoo_command", "zoo_command"),
     "summary": ("everbit.zoo.summary_command", "summary_command"),
     "reproduce": ("everbit.experiments.reproduce_command", "reproduce"),
@@ -22,7 +23,13 @@ COMMANDS: CommandTable = {
 """Module of each command, and its function or group of commands there; imported when it is asked for, so that one does
 not pay for the others."""
 
-EXTRAS = {"torch": "train", "matplotlib": "experiments"}
+EXTRAS = {
+    "torch": "train",
+    "matplotlib": "experiments",
+    "h5py": "import",
+    "flatbuffers": "import",
+    "tflite": "import",
+}
 """The extra that brings a package which the base install does without."""
 
 

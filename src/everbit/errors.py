@@ -20,7 +20,11 @@ class LabelError(EverbitError, ValueError):
 
 
 class FormatError(EverbitError, ValueError):
-    """A model or learner file that is truncated, foreign, damaged or written by a newer version."""
+    """A model, learner or foreign network file that is truncated, foreign, damaged or written by a newer version."""
+
+
+class UnsupportedError(EverbitError):
+    """A file of another framework whose network has a step that everbit lacks; names the step and its place."""
 
 
 class CompileError(EverbitError):

@@ -24,6 +24,7 @@ COUNTS = [
     ("birealnet18", "cifar", 11_183_562),
     ("birealnet18", "imagenet", 11_699_112),
     ("reactnet18", "cifar", 11_198_474),
+    ("reactnet_a", "imagenet", 29_365_480),
     ("vgg_small", "cifar", 4_663_690),
     ("binarynet", "cifar", 14_022_016 + 4 * (128 * 2 + 256 * 2 + 512 * 2 + 1024 * 2 + 10)),
     ("cnv", "cifar", 1_542_848 + 4 * (64 * 2 + 128 * 2 + 256 * 2 + 512 * 2 + 10)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from everbit.errors import ConfigurationError, DataError
+
+if TYPE_CHECKING:
+    from everbit.compile.program import Program
 
 CALIBRATION_IMAGES = 1024
 """Most images a program is calibrated on, unless the user says otherwise."""
@@ -73,6 +76,11 @@ def compile_command(
         metadata={"network": model, "width": description.width, "calibration": Path(images).name},
     )
     save_program(program, out)
+    report_program(program, out, as_json)
+
+
+def report_program(program: Program, out: Path, as_json: bool) -> None:
+    """Prints what a written model file holds, as a line or as JSON."""
     height, width, channels = program.latent_shape
     made = {
         "file": str(out),

@@ -57,6 +57,9 @@ NETWORKS = {
         4,
         "Liu et al., ReActNet, ECCV 2020, arXiv 2003.03488",
     ),
+    "reactnet_a": Network(
+        {**_IMAGENET, **_CIFAR}, ("block12", "block11"), 4, "Liu et al., ReActNet, ECCV 2020, arXiv 2003.03488"
+    ),
     "vgg_small": Network(
         _CIFAR, ("block5", "block5.conv"), 4, "Cai et al., Half-wave Gaussian quantization, CVPR 2017, arXiv 1702.00953"
     ),

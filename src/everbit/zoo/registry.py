@@ -17,6 +17,7 @@ from everbit.zoo.mobilenet_v1 import mobilenet_v1
 from everbit.zoo.mobilenet_v2 import mobilenet_v2
 from everbit.zoo.quicknet import quicknet, quicknet_large, quicknet_small
 from everbit.zoo.reactnet import reactnet18
+from everbit.zoo.reactnet_a import reactnet_a
 from everbit.zoo.vgg_small import vgg_small
 
 BUILDERS: dict[str, Callable[..., nn.Module]] = {
@@ -25,6 +26,7 @@ BUILDERS: dict[str, Callable[..., nn.Module]] = {
     "quicknet_large": quicknet_large,
     "birealnet18": birealnet18,
     "reactnet18": reactnet18,
+    "reactnet_a": reactnet_a,
     "vgg_small": vgg_small,
     "binarynet": binarynet,
     "cnv": cnv,

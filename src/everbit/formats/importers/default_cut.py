@@ -1,0 +1,48 @@
+"""Where an imported network is cut unless the user says otherwise."""
+
+from __future__ import annotations
+
+from torch import fx, nn
+
+from everbit.compile.cut import check_cut, find_cut
+from everbit.compile.trace import module_path, trace
+from everbit.errors import CompileError
+from everbit.formats.importers.network import ImportedNetwork
+from everbit.nn.binary import BinaryConv2d, LearnedBias
+from everbit.nn.windows import SamePad2d
+from everbit.zoo.cuts import DEFAULT_CUTS, WHOLE_NETWORK
+
+_CONVOLUTIONS = (nn.Conv2d, BinaryConv2d)
+_BELONG_BEHIND = (LearnedBias, SamePad2d, nn.ConstantPad2d)
+"""What the layer behind takes in: no place for a cut."""
+
+
+def default_cut(imported: ImportedNetwork) -> str:
+    """The zoo's own cut; of another network, the nearest one in front of its last convolution to more channels.
+
+    That is where V24 cuts QuickNet: what stands behind is the last stage. Without such a convolution, the input.
+    """
+    if imported.architecture is not None:
+        return DEFAULT_CUTS[imported.architecture]
+    graph = trace(imported.network)
+    nodes = list(graph.graph.nodes)
+    result = next(node for node in nodes if node.op == "output").args[0]
+    assert isinstance(result, fx.Node)
+    widening = [index for index, node in enumerate(nodes) if _widens(graph, node)]
+    for node in reversed(nodes[: widening[-1]] if widening else []):
+        path = module_path(node)
+        module = graph.get_submodule(path) if node.op == "call_module" else None
+        if node.op == "placeholder" or isinstance(module, _BELONG_BEHIND):
+            continue
+        try:
+            if find_cut(graph, path) is node:
+                check_cut(graph, node, result, path)
+                return path
+        except CompileError:
+            continue
+    return WHOLE_NETWORK
+
+
+def _widens(graph: fx.GraphModule, node: fx.Node) -> bool:
+    module = graph.get_submodule(str(node.target)) if node.op == "call_module" else None
+    return isinstance(module, _CONVOLUTIONS) and module.out_channels > module.in_channels

@@ -1,0 +1,1 @@
+"""TensorFlow Lite files, with the operators of Larq Compute Engine, as PyTorch networks."""
