@@ -24,7 +24,9 @@ class Network {
     const size_t head_bytes = everbit::Head::scratch_bytes(program, classes, batch, threads(options));
     everbit::Region persistent, fixed;
     const auto layout = [&] {
-      const size_t shared = network_.plan(program, widths(options), batch, threads(options), head_bytes, true, true, blocks.data(),
+      // Tests read every tensor; measurements take the network as a learner does, which shares memory and fuses layers.
+      const bool keep_all = !options.contains("as_in_use");
+      const size_t shared = network_.plan(program, widths(options), batch, threads(options), head_bytes, true, keep_all, blocks.data(),
                                           persistent, fixed);
       head_.plan(program, widths(options), classes, threads(options), rule, persistent, fixed);
       return shared;

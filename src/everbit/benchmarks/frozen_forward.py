@@ -26,7 +26,7 @@ def measure(repeats: int, threads: int) -> dict[str, object]:
     torch.set_num_threads(threads)
     image = random_images(1)
     options = {"q_bin": 16, "q_nonbin": 16, "classes": 10, "cwr": True, "learning_rates": [], "threads": threads}
-    network = engine.Network(program_image(random_program()), 1, options)
+    network = engine.Network(program_image(random_program()), 1, {**options, "as_in_use": True})
     pixels = to_input(image)
     last = torch.channels_last
     peers = {

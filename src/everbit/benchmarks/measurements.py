@@ -41,6 +41,13 @@ MEASUREMENTS = {
     "frozen_forward": Measurement(
         "frozen_forward", ("frozen_forward_speedup_vs_torch_fp32",), peer=True, needs_torch=True
     ),
+    "quicknet_forward": Measurement(
+        "quicknet_forward",
+        ("quicknet_speedup_vs_lce", "quicknet_speedup_vs_litert_int8_mobilenetv2"),
+        peer=True,
+        needs_torch=True,
+    ),
+    "table2": Measurement("table2", ("table2_speedup",), peer=True, needs_torch=True),
     "thread_scaling": Measurement("thread_scaling", ("threads_2_over_1",), needs_torch=True),
     "learner_memory": Measurement(
         "learner_memory",

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-PEERS = {"torch": ("PyTorch", 'pip install "everbit[train]"')}
+_EXTRA = 'pip install "everbit[peers]"'
+
+PEERS = {
+    "torch": ("PyTorch", 'pip install "everbit[train]"'),
+    "larq_compute_engine": ("Larq Compute Engine", _EXTRA),
+    "ai_edge_litert": ("LiteRT", _EXTRA),
+}
 """Name and installation of each peer, by the module it is imported as."""
 
 

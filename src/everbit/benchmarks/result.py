@@ -34,7 +34,9 @@ def run_measurements(
         measurement = MEASUREMENTS[name]
         watcher(name)
         try:
-            result |= measurement.run(repeats, threads)
+            found = measurement.run(repeats, threads)
+            missing |= found.pop("missing", {})  # type: ignore[arg-type]
+            result |= found
         except NotMeasuredError as error:
             result |= dict.fromkeys(measurement.fields)
             missing |= dict.fromkeys(measurement.fields, str(error))
