@@ -54,7 +54,7 @@ RATES = {
 RATES["weight"] = Scale(1717986918, -5)
 
 
-def build(program: Program, q_bin: int, q_nonbin: int) -> engine.Network:
+def build(program: Program, q_bin: int, q_nonbin: int, batch: int = BATCH) -> engine.Network:
     options = {
         "q_bin": q_bin,
         "q_nonbin": q_nonbin,
@@ -62,7 +62,7 @@ def build(program: Program, q_bin: int, q_nonbin: int) -> engine.Network:
         "cwr": True,
         "learning_rates": [(RATES[kind].mantissa, RATES[kind].exponent) for kind in PARAMETER_KINDS],
     }
-    return engine.Network(program_image(program), BATCH, options)
+    return engine.Network(program_image(program), batch, options)
 
 
 def read_tensor(program: Program, index: int, raw: bytes, batch: int) -> NDArray[np.int64]:
@@ -97,9 +97,11 @@ def assert_parameters_equal(program: Program, native: engine.Network, reference:
                 assert native.weight_bits(index) == bits.tobytes()
 
 
-def check_program(program: Program, q_bin: int, q_nonbin: int, rng: np.random.Generator) -> None:
-    native, reference = build(program, q_bin, q_nonbin), ReferenceNetwork(program, q_bin, q_nonbin, CLASSES)
-    images = random_images(rng, program, BATCH)
+def check_program(
+    program: Program, q_bin: int, q_nonbin: int, rng: np.random.Generator, batch: int = BATCH
+) -> None:
+    native, reference = build(program, q_bin, q_nonbin, batch), ReferenceNetwork(program, q_bin, q_nonbin, CLASSES)
+    images = random_images(rng, program, batch)
     codes = reference.frozen_forward(images)
     stored = native.encode(images)
     np.testing.assert_array_equal(stored, reference.pack_codes(codes))
@@ -109,11 +111,11 @@ def check_program(program: Program, q_bin: int, q_nonbin: int, rng: np.random.Ge
     native.begin_experience(kept)
     reference.begin_experience(kept)
     for rounding_key in (None, int(rng.integers(2**63))):  # to nearest, then stochastic
-        labels = rng.choice(kept, BATCH).astype(np.int32)
+        labels = rng.choice(kept, batch).astype(np.int32)
         native.forward(stored)
         reference.train_step(codes, labels, every_row, RATES, rounding_key=rounding_key)
         for index, expected in reference.activations.items():
-            found = read_tensor(program, index, native.activation(index, BATCH), BATCH)
+            found = read_tensor(program, index, native.activation(index, batch), batch)
             np.testing.assert_array_equal(found, expected.reshape(found.shape), err_msg=f"tensor {index}")
         native.train(labels, rounding_key)
         for index in reference.gradients:
@@ -195,6 +197,32 @@ def test_signs_as_latents(isa: str) -> None:
         signs = builder.latent(builder.sign(builder.frozen_convolution(builder.input(5, 4, 1), channels), False), 1)
         builder.batch_norm(builder.binary_convolution(signs, 70, True))
         check_program(builder.finish(), 8, 16, rng)
+
+
+MAPS = [  # height, width, channels, outputs, kernel, padding, pad value, batch: small batches of larger maps
+    (7, 7, 128, 70, 3, 1, 1, 1),
+    (9, 30, 37, 64, 3, 1, 0, 2),
+    (14, 13, 70, 33, 3, 0, -1, 1),
+    (16, 12, 64, 130, 5, "same", 0, 3),
+    (33, 8, 65, 8, 1, 0, 0, 4),
+    (8, 8, 64, 64, 3, 2, 0, 5),
+]
+
+
+@pytest.mark.parametrize(("q_bin", "q_nonbin"), [(8, 8), (16, 16)])
+@pytest.mark.parametrize("shape", MAPS, ids=lambda shape: "x".join(map(str, shape)))
+def test_binary_convolutions_of_maps(
+    shape: tuple[int, int, int, int, int, int | str, int, int], q_bin: int, q_nonbin: int, isa: str
+) -> None:
+    """Shapes that suit tiles, forward and backward: maps of signs and of gradients, whole runs and what is left."""
+    height, width, channels, outputs, kernel, padding, pad_value, batch = shape
+    rng = np.random.default_rng([height, q_bin])
+    builder = ProgramBuilder(rng, 8)
+    source = builder.latent(builder.frozen_convolution(builder.input(height, width, 1), channels), 8)
+    source = builder.rprelu(source, True, True)  # so that somebody needs the signs' gradient
+    sums = builder.binary_convolution(builder.sign(source, True, True), outputs, True, kernel, 1, padding, pad_value)
+    builder.global_average_pool(builder.rprelu(builder.batch_norm(sums), False, False))
+    check_program(builder.finish(), q_bin, q_nonbin, rng, batch)
 
 
 def test_gradient_from_the_features(isa: str) -> None:
