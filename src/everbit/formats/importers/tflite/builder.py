@@ -165,8 +165,6 @@ class GraphBuilder:
 
     def keep(self, operator: Operator, value: Value) -> None:
         """Notes what an operator made, once its shape is the one the file says."""
-        if len(operator.outputs) != 1:
-            raise self.damaged(operator, f"has {len(operator.outputs)} outputs")
         tensor = self.file.tensors[operator.outputs[0]]
         if tensor.index in self.values or tensor.data is not None:
             raise self.damaged(operator, "makes what is there already")

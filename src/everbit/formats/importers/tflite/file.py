@@ -147,7 +147,8 @@ class _Reader:
         operators = tuple(self._operator(graph.Operators(index), index) for index in range(counts[1]))
         file = LiteFile(tensors, operators, _integers(graph, "Inputs"), _integers(graph, "Outputs"))
         for operator in operators:
-            _check_indices(operator.inputs + operator.outputs, len(tensors), f"operator {operator.index}", least=-1)
+            _check_indices(operator.inputs, len(tensors), f"operator {operator.index}", least=-1)
+            _check_indices(operator.outputs, len(tensors), f"operator {operator.index}", least=0)
         _check_indices(file.inputs + file.outputs, len(tensors), "the graph", least=0)
         return file
 

@@ -62,6 +62,8 @@ def load_tflite(path: Path) -> ImportedNetwork:
         rule = RULES.get(operator.kind)
         if rule is None:
             raise build.unsupported(operator, "is no step that everbit has")
+        if len(operator.outputs) != 1:
+            raise build.damaged(operator, f"has {len(operator.outputs)} outputs")
         made = rule(build, operator)
         if made is not None:
             build.keep(operator, made)
