@@ -14,6 +14,7 @@ COMMANDS: CommandTable = {
     "experiment": ("everbit.experiments.experiment_command", "experiment_command"),
     "pretrain": ("everbit.zoo.pretrain_command", "pretrain_command"),
     "compile": ("everbit.compile.compile_command", "compile_command"),
+    "evaluate": ("everbit.learner.evaluate_command", "evaluate_command"),
     "import": ("everbit.formats.import_command", "import_command"),
     "zoo": ("everbit.zoo.zoo_command", "zoo_command"),
     "summary": ("everbit.zoo.summary_command", "summary_command"),

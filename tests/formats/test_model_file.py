@@ -18,6 +18,7 @@ from everbit.compile.program import Program
 from everbit.errors import FormatError, OutputError
 from everbit.formats.model_file import load_program, program_bytes, program_from_bytes, save_program
 from everbit.learner.learner import Learner
+from reference.known_classes import with_known_classes
 from reference.random_program import SINGLE_LAYERS, random_program, single_layer_program
 
 PROGRAM = random_program(np.random.default_rng(0), q_f=8, latent_bits=1, channels=3, height=6, width=5, downsample=True)
@@ -228,3 +229,50 @@ def test_the_engine_refuses_what_the_format_cannot_see() -> None:
     refused(whole(description, arrays | {name: np.ones_like(arrays[name])}), "impossible multiplier")
     with pytest.raises(ValueError, match="truncated"):
         engine.check_program(b"")
+
+
+KNOWN = with_known_classes(PROGRAM, np.random.default_rng(1), ("a", 7, ("b", None)))
+
+
+def known_parts() -> tuple[Description, Arrays]:
+    content = program_bytes(KNOWN)
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    description = json.loads(header["__metadata__"]["everbit"])
+    del description["sha256"]
+    return description, load(content)
+
+
+def test_known_classes_are_written_and_read() -> None:
+    found = program_from_bytes(program_bytes(KNOWN), "x")
+    assert_same(found, KNOWN)
+    assert found.head.labels == ("a", 7, ("b", None))
+    assert program_from_bytes(CONTENT, "x").head.labels == ()
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", 7], "do not have one row for each of 2 classes"),
+        (["a", 7, "b", "c"], "do not have one row for each of 4 classes"),
+        (["a", 7, 7], "two classes of its head have the same label"),
+        (["a", 7, ["b"]], "damaged"),
+        (["a", 7, {"set": []}], "damaged"),
+        ([], "do not have one row for each of 0 classes"),
+        (5, "damaged"),
+    ],
+)
+def test_labels_that_do_not_fit_their_rows(labels: object, message: str) -> None:
+    description, arrays = known_parts()
+    description["head"]["labels"] = labels
+    refused(whole(description, arrays), message)
+
+
+def test_rows_of_another_form() -> None:
+    description, arrays = known_parts()
+    for name in ("head.weights", "head.bias", "head.past"):
+        refused(whole(description, arrays | {name: arrays[name].astype(np.int64)}), f"{name} is int64, not int32")
+        refused(whole(description, arrays | {name: arrays[name][:-1]}), "do not have one row for each")
+        refused(whole(description, {key: array for key, array in arrays.items() if key != name}), "damaged")
+    narrow = np.ascontiguousarray(arrays["head.weights"][:, :-1])
+    refused(whole(description, arrays | {"head.weights": narrow}), "one row for each")
+    refused(whole(description, arrays | {"head.past": arrays["head.past"] * 0}), "stands for no pattern")

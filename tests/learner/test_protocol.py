@@ -14,6 +14,7 @@ from everbit.errors import ConfigurationError, ImageError, LabelError, OutputErr
 from everbit.learner.float_learner import FloatLearner
 from everbit.learner.learner import Learner
 from everbit.learner.settings import Settings
+from reference.known_classes import with_known_classes
 from reference.random_program import random_images, random_program
 
 LEARNERS: dict[str, type[Learner] | type[FloatLearner]] = {"engine": Learner, "float": FloatLearner}
@@ -212,3 +213,30 @@ def test_progress_counts_the_mini_batches(start: Start, images: NDArray[np.uint8
     start().partial_fit(images, labels(0, 1), epochs=3, progress=lambda *values: calls.append(values))
     assert [(step, steps) for step, steps, _ in calls] == [(step, 6) for step in range(1, 7)]
     assert all(0 <= accuracy <= 1 for _, _, accuracy in calls)
+
+
+def test_classes_that_the_program_knows_are_there_at_once(
+    program: Program, kind: type[Learner] | type[FloatLearner], images: NDArray[np.uint8], tmp_path: Path
+) -> None:
+    known = with_known_classes(program, np.random.default_rng(2), ("a", "b", "c"))
+    learner = kind(known, Settings(classes=2, replay_per_class=4))
+    assert learner.classes_ == ["a", "b", "c"]
+    before = learner.predict_proba(images)
+    assert before.shape == (len(images), 3)
+    assert set(learner.predict(images)) <= {"a", "b", "c"}
+    learner.partial_fit(images, labels("new", "b"), epochs=1)
+    assert learner.classes_ == ["a", "b", "c", "new"]
+    with pytest.raises(LabelError, match="6 classes are too many for this learner, made for 5"):
+        learner.partial_fit(images, labels("d", "e"))
+    learner.save(tmp_path / "known.learner")
+    again = kind.load(tmp_path / "known.learner")
+    assert again.classes_ == learner.classes_
+    np.testing.assert_array_equal(again.predict_proba(images), learner.predict_proba(images))
+
+
+def test_learners_agree_on_known_classes(program: Program, images: NDArray[np.uint8]) -> None:
+    """In floating point as in integers, but for rounding."""
+    known = with_known_classes(program, np.random.default_rng(2), ("a", "b", "c"))
+    found, expected = (kind(known).predict_proba(images) for kind in LEARNERS.values())
+    assert np.abs(found - expected).mean() < 0.1
+    assert (found.argmax(1) == expected.argmax(1)).mean() > 0.7

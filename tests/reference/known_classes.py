@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from everbit.compile.program import Classifier, Program
 
 
-def with_known_classes(program: Program, rng: np.random.Generator, labels: tuple[str | int, ...]) -> Program:
+def with_known_classes(program: Program, rng: np.random.Generator, labels: tuple[Hashable, ...]) -> Program:
     """The program with rows of a classifier: some large weights, biases of a few units, and counts of any size."""
     rows, features = len(labels), program.features
     weights = np.clip(np.round(rng.normal(0, 2.0**28, (rows, features))), 1 - 2**31, 2**31 - 1)

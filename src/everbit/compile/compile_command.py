@@ -51,6 +51,9 @@ def compile_command(
     ] = None,
     bits: Annotated[str, typer.Option(help="Widths F,BIN,NONBIN,LATENT (docs/compile.md).")] = "8,16,16,1",
     count: Annotated[int, typer.Option(help="Most calibration images.", min=1)] = CALIBRATION_IMAGES,
+    keep_classifier: Annotated[
+        bool, typer.Option("--keep-classifier", help="Keep the network's own classes: the model knows them at once.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON.")] = False,
 ) -> None:
     """Compile a pretrained network to an integer program that a learner runs."""
@@ -62,17 +65,20 @@ def compile_command(
 
     network = require_network(model)
     path = weights or packaged_weights(model)
-    description, _ = read_description(path)
+    description, has_head = read_description(path)
     if description.architecture != model:
         raise ConfigurationError(
             f"{path} holds {description.architecture}, not {model}: name that network, or give other --weights"
         )
+    if keep_classifier and not has_head:
+        raise ConfigurationError(f"{path} holds no classifier to keep: give --weights that have their head")
     calibration = calibration_images(images, root, count, network.stems[description.stem])
     program = compile_program(
         load_weights(path),
         calibration,
         cut=cut or DEFAULT_CUTS[model],
         widths=Widths.parse(bits),
+        keep_classifier=keep_classifier,
         metadata={"network": model, "width": description.width, "calibration": Path(images).name},
     )
     save_program(program, out)
@@ -89,6 +95,7 @@ def report_program(program: Program, out: Path, as_json: bool) -> None:
         "learnable_layers": len(program.layers) - program.latent_index - 1,
         "latent_shape": [height, width, channels],
         "latent_bytes": program.latent_bytes,
+        "classes": len(program.head.labels),
     }
     if as_json:
         typer.echo(json.dumps(made))

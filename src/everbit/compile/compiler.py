@@ -25,6 +25,10 @@ from everbit.quantize.widths import Widths
 LATENT_MAGNITUDE = 0.125
 """Size every latent binary weight starts from: a backbone keeps signs only, and the learning rates suit this."""
 
+FAITHFUL_LATENT = 8
+"""Bits of a latent behind which a network still is itself: its own classes then keep the statistics they were trained
+with. Behind a coarser one batch norms are measured anew, as they always are for classes yet to come."""
+
 
 def compile_program(
     network: nn.Module,
@@ -60,7 +64,9 @@ def compile_program(
     own_head = network_head(graph)
     features = own_head.features
     check_cut(graph, at, features, cut)
-    calibration = calibrate(graph, cut_point(graph, at), features, images, widths.latent, learnable)
+    point = cut_point(graph, at)
+    own_statistics = keep_classifier and (widths.latent >= FAITHFUL_LATENT or point.signs)
+    calibration = calibrate(graph, point, features, images, widths.latent, learnable, own_statistics)
 
     facts = {"cut": cut, "widths": str(widths), "calibration_images": len(images), **(metadata or {})}
     low = Lowering(graph, calibration, widths, learnable, latent_magnitude)

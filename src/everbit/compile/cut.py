@@ -94,7 +94,8 @@ def cut_point(graph: fx.GraphModule, at: fx.Node) -> CutPoint:
             return CutPoint(at, unit=unit, threshold=np.zeros(1))
         if isinstance(module, LearnedBias):
             return CutPoint(at, unit=unit, threshold=-floats(module.bias))
-    return CutPoint(at, unit=unit, threshold=np.zeros(1) if isinstance(_module(graph, at), Sign) else None)
+    signs = isinstance(_module(graph, _before(graph, at, _KEEP_SIGNS)), Sign)
+    return CutPoint(at, unit=unit, threshold=np.zeros(1) if signs else None, signs=signs)
 
 
 def lower_latent(low: Lowering, at: fx.Node, latent: Latent) -> None:

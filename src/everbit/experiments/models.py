@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -39,12 +39,13 @@ class ModelSource(Protocol):
 
 
 class CompiledModel:
-    """An .everbit file, used as it is."""
+    """An .everbit file, used as it is, but for classes that it knows: a stream brings its own."""
 
     def __init__(self, path: Path) -> None:
         content = _read(path)
         self.digest = hashlib.sha256(content).hexdigest()
-        self._program = program_from_bytes(content, str(path))
+        program = program_from_bytes(content, str(path))
+        self._program = replace(program, head=replace(program.head, classifier=None))
         self.input_shape = self._program.input_shape
 
     def program(self, images: NDArray[np.uint8]) -> Program:

@@ -173,6 +173,8 @@ def _head_of(record: dict[str, Any], arrays: dict[str, np.ndarray]) -> Head:
     classifier = None
     if "labels" in record:
         labels = tuple(label_from_json(label) for label in record["labels"])
+        if len(set(labels)) != len(labels):
+            raise ValueError("two classes of its head have the same label")
         for name in CLASSIFIER_ARRAYS:
             if arrays[f"head.{name}"].dtype != np.int32:
                 raise ValueError(f"head.{name} is {arrays[f'head.{name}'].dtype}, not int32")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from everbit.compile.program import Program
+from everbit.compile.program import Head
 
 
 class FloatHead:
@@ -18,16 +18,19 @@ class FloatHead:
     of each logit, constant; the rows that the program knows bring theirs, all others have 0.
     """
 
-    def __init__(self, classes: int, program: Program, cwr: bool) -> None:
+    def __init__(self, classes: int, features: int, cwr: bool) -> None:
         self.cwr = cwr
-        self.cw = torch.zeros(classes, program.features)
-        self.tw = nn.Parameter(torch.zeros(classes, program.features))
+        self.cw = torch.zeros(classes, features)
+        self.tw = nn.Parameter(torch.zeros(classes, features))
         self.past = torch.zeros(classes, dtype=torch.int64)
         self.bias = torch.zeros(classes)
-        known = program.head.classifier
+
+    def know(self, head: Head) -> None:
+        """Takes over the classes that a program knows."""
+        known = head.classifier
         if known is not None:
             rows = slice(len(known.labels))
-            weights = known.weights.astype(np.float64) * 2.0 ** (program.head.range_exponent - 31)
+            weights = known.weights.astype(np.float64) * 2.0 ** (head.range_exponent - 31)
             self.cw[rows] = torch.from_numpy(weights).float()
             self.past[rows] = torch.from_numpy(known.past.astype(np.int64))
             self.bias[rows] = torch.from_numpy(known.bias.astype(np.float64) * 2.0**-16).float()

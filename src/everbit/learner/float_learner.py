@@ -62,7 +62,8 @@ class FloatLearner:
         self._classes = len(self._labels) + self.settings.classes
         self._experiences = 0
         self._network = FloatNetwork(program, latent)
-        self._head = FloatHead(self._classes, program, self.settings.rule.cwr)
+        self._head = FloatHead(self._classes, program.features, self.settings.rule.cwr)
+        self._head.know(program.head)
         classes = self._classes if self.settings.rule.replay else 0
         self._replay = FloatReplayMemory(classes, self.settings.replay_per_class, self._network.latent.stored_bytes)
 

@@ -137,14 +137,20 @@ class Learner:
 
     def predict(self, images: object) -> list[Hashable]:
         """The most likely label of each image. Raises ConfigurationError before the first experience."""
-        return [self._labels[index] for index in self._known_logits(images).argmax(axis=1)]
+        return [self._labels[index] for index in self.logits(images).argmax(axis=1)]
 
     def predict_proba(self, images: object) -> NDArray[np.float64]:
         """Probabilities [N, len(classes_)], columns in the order of `classes_`; from the engine's integer logits."""
-        logits = self._known_logits(images).astype(np.float64) * LOGIT_UNIT
+        logits = self.logits(images).astype(np.float64) * LOGIT_UNIT
         exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
         probabilities: NDArray[np.float64] = exponentials / exponentials.sum(axis=1, keepdims=True)
         return probabilities
+
+    def logits(self, images: object) -> NDArray[np.int32]:
+        """The engine's own integers [N, len(classes_)], in units of 2^-16; columns in the order of `classes_`."""
+        if not self._labels:
+            raise ConfigurationError("the learner knows no class yet: call partial_fit first")
+        return self._native.logits(as_images(images, self.image_shape))[:, : len(self._labels)]
 
     def save(self, path: str | Path) -> None:
         """Writes the learner, model included, to one file, whole or not at all."""
@@ -174,11 +180,6 @@ class Learner:
         except (TypeError, ValueError) as error:
             raise FormatError(f"{path} is damaged ({error}): use an earlier copy of it") from error
         return learner
-
-    def _known_logits(self, images: object) -> NDArray[np.int32]:
-        if not self._labels:
-            raise ConfigurationError("the learner knows no class yet: call partial_fit first")
-        return self._native.logits(as_images(images, self.image_shape))[:, : len(self._labels)]
 
     def _options(self, replay_slots: int, experience_images: int) -> dict[str, object]:
         """What the engine is told."""

@@ -142,7 +142,7 @@ def program_widths(q_f: int, latent: int, widths: Widths | str | None) -> Widths
     Raises ConfigurationError where the caller asks for widths the program was not compiled for.
     """
     if widths is None:
-        return Widths(q_f=q_f, latent=latent)
+        return Widths(q_f=q_f, q_nonbin=max(q_f, Widths.q_nonbin), latent=latent)
     chosen = Widths.parse(widths) if isinstance(widths, str) else widths
     if (chosen.q_f, chosen.latent) != (q_f, latent):
         raise ConfigurationError(

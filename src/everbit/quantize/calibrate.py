@@ -46,13 +46,14 @@ class CutPoint:
 
     threshold: of the sign that reads the value there, by channel, or None where no sign does. unit: by channel, where
     the value is a binary convolution's sum, the real value of one; codes then stand for the integers. limits: the range
-    of the value where it is known beforehand.
+    of the value where it is known beforehand. signs: whether the value is +-1.
     """
 
     node: fx.Node
     threshold: Floats | None = None
     unit: Floats | None = None
     limits: tuple[float, float] | None = None
+    signs: bool = False
 
 
 @dataclass
@@ -153,8 +154,12 @@ def calibrate(
     images: NDArray[np.uint8],
     bits: int,
     learnable: set[fx.Node],
+    own_statistics: bool = False,
 ) -> Calibration:
-    """Runs the images, uint8 [N, H, W, C], through the graph up to `features` and measures what the compiler needs."""
+    """Runs the images, uint8 [N, H, W, C], through the graph up to `features` and measures what the compiler needs.
+
+    own_statistics: learnable batch norms keep the statistics that they have.
+    """
     result = Calibration()
     order, cut = list(graph.graph.nodes), at.node
     placeholder = order[0]
@@ -175,7 +180,7 @@ def calibrate(
     shape, values = values.shape, values.view(*values.shape[:2], *(values.shape[2:] or (1, 1)))
     unit = torch.ones(1) if at.unit is None else torch.from_numpy(at.unit).to(values.dtype).view(1, -1, 1, 1)
     result.latent, seen = calibrate_latent(values / unit, bits, at.threshold, at.limits)
-    run = _Run(graph, result, learnable)
+    run = _Run(graph, result, set() if own_statistics else learnable)
     run.env[cut] = (seen * unit).view(shape)
     for node in order[order.index(cut) + 1 : order.index(features) + 1]:
         run.env[node] = run.run_node(node)
