@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import cast
 
 from everbit.benchmarks.goals import GOALS, figures
 from everbit.benchmarks.machine import describe_machine
@@ -35,7 +36,7 @@ def run_measurements(
         watcher(name)
         try:
             found = measurement.run(repeats, threads)
-            missing |= found.pop("missing", {})  # type: ignore[arg-type]
+            missing.update(cast(dict[str, str], found.pop("missing", {})))
             result |= found
         except NotMeasuredError as error:
             result |= dict.fromkeys(measurement.fields)
