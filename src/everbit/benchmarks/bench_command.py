@@ -32,7 +32,8 @@ def engine_command(json_file: JsonFile = None, repeats: Repeats = 15, threads: T
 
     What needs PyTorch is left out without it, and named.
     """
-    _measure(list(MEASUREMENTS), json_file, repeats, threads, only or [])
+    names = [name for name, measurement in MEASUREMENTS.items() if not measurement.foreign]
+    _measure(names, json_file, repeats, threads, only or [])
 
 
 @bench.command("peers")

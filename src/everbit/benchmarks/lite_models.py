@@ -53,7 +53,7 @@ def lce_forward(path: Path, image: NDArray[np.float32], threads: int) -> Forward
 
 
 def litert_forward(path: Path, image: NDArray[np.float32], threads: int) -> Forward:
-    """One call is one forward pass of LiteRT, by XNNPACK, on [1, H, W, 3]. Raises NotMeasuredError where it is absent."""
+    """One call is one forward pass of LiteRT on [1, H, W, 3]. Raises NotMeasuredError where it is absent."""
     _found("ai_edge_litert")
     interpreter_module: Any = importlib.import_module("ai_edge_litert.interpreter")
     interpreter = interpreter_module.Interpreter(str(path), num_threads=threads)

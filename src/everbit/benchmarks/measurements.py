@@ -16,13 +16,15 @@ class Measurement:
     """module: of `everbit.benchmarks`, with a function `measure(repeats, threads)` that returns the fields and more.
 
     fields: the figures, null in the result where they could not be measured. peer: measured against something else.
-    needs_torch: as the peer, or to compile the network that is measured.
+    needs_torch: as the peer, or to compile the network that is measured. foreign: needs programs and networks that others
+    made, so that only `everbit bench peers` runs it.
     """
 
     module: str
     fields: tuple[str, ...]
     peer: bool = False
     needs_torch: bool = False
+    foreign: bool = False
 
     def run(self, repeats: int, threads: int) -> dict[str, object]:
         """Raises NotMeasuredError where something is missing."""
@@ -46,8 +48,9 @@ MEASUREMENTS = {
         ("quicknet_speedup_vs_lce", "quicknet_speedup_vs_litert_int8_mobilenetv2"),
         peer=True,
         needs_torch=True,
+        foreign=True,
     ),
-    "table2": Measurement("table2", ("table2_speedup",), peer=True, needs_torch=True),
+    "table2": Measurement("table2", ("table2_speedup",), peer=True, needs_torch=True, foreign=True),
     "thread_scaling": Measurement("thread_scaling", ("threads_2_over_1",), needs_torch=True),
     "learner_memory": Measurement(
         "learner_memory",
