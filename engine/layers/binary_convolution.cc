@@ -90,10 +90,9 @@ const char* binary_convolution_check(const Program& program, const LayerRecord& 
 }
 
 size_t binary_convolution_scratch(const Extent& extent) {
-  Region forward;
-  BinarySumsScratch(forward, extent);
+  const size_t forward = binary_sums_scratch(extent);
   const size_t backward = binary_convolution_gradient_scratch(extent);
-  return forward.used > backward ? forward.used : backward;
+  return forward > backward ? forward : backward;
 }
 
 void binary_convolution_forward(const Context& context) {

@@ -3,6 +3,7 @@
 // Gradients of q_b <= 16 sum in int32: K for the input's (2^15 terms at most fit, checked), kPlacesAtOnce of the mini-batch for the
 // weights', those sums in int64; of 32 bits in int64.
 #include <cstring>
+#include <type_traits>
 
 #include "../bits.h"
 #include "../kernels/sign_gemm/sign_gemm.h"
@@ -26,7 +27,6 @@ struct InputGradientScratch {
   uint64_t* bits;   // weights, words x taps * C_out
   G* patches;       // threads x rows x taps * C_out
   Sum* sums;        // threads x rows x 64
-  GradientMapScratch map;
 
   InputGradientScratch(Region& s, const Extent& extent) {
     const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
@@ -42,14 +42,9 @@ struct InputGradientScratch {
     rows = static_cast<int32_t>(affordable < useful ? affordable : useful);
     const size_t at_once = static_cast<size_t>(threads) * static_cast<size_t>(rows);
     input_sums = s.take<Sum>(elements);
-    // One or the other way is taken: they share the memory, which must be the same whatever the processor has.
-    Region by_map = s;
     bits = s.take<uint64_t>(static_cast<size_t>(words_for(in.channels)) * length);
     patches = s.take<G>(at_once * length);
     sums = s.take<Sum>(at_once * 64);
-    if (!gradient_suits_map(extent.program, extent.layer, sizeof(G))) return;
-    map = GradientMapScratch(by_map, extent, sizeof(G));
-    if (by_map.used > s.used) s.used = by_map.used;
   }
 };
 
@@ -85,12 +80,14 @@ struct WeightGradientScratch {
 
 size_t binary_convolution_gradient_scratch(const Extent& extent) {
   const TensorRecord& out = extent.program.tensor(extent.layer.output);
-  Region input, weights;
+  Region input, map, weights;
   with_gradient_type(extent.widths.non_binary, [&](auto g, auto sum) {
     InputGradientScratch<decltype(g), decltype(sum)>(input, extent);
+    if (gradient_suits_map(extent.program, extent.layer, sizeof(g))) GradientMapScratch(map, extent, sizeof(g));
     if (extent.widths.binary > 1) WeightGradientScratch<decltype(g), decltype(sum)>(weights, extent.threads, extent.batch, out);
   });
-  return input.used > weights.used ? input.used : weights.used;
+  const size_t most = input.used > map.used ? input.used : map.used;  // whatever the processor has
+  return most > weights.used ? most : weights.used;
 }
 
 namespace {
@@ -270,6 +267,23 @@ void update_weights(const Context& context, const WeightGradientScratch<G, Sum>&
   refresh_tap_sums(context.program, context.layer, *context.binary, context.threads);
 }
 
+// The sums of the input's gradient, in the scratch.
+template <typename G>
+auto* input_sums(const Context& context, const G* g) {
+  using Sum = std::conditional_t<sizeof(G) == sizeof(int32_t), int64_t, int32_t>;
+  Region scratch{static_cast<uint8_t*>(context.scratch)};
+  if constexpr (sizeof(Sum) == sizeof(int32_t)) {
+    if (sign_convolution_is_fast() && context.batch <= kMapImages && gradient_suits_map(context.program, context.layer, sizeof(G))) {
+      const GradientMapScratch room(scratch, extent_of(context), sizeof(G));
+      input_gradient_by_map(context, room, g, sizeof(G));
+      return room.input_sums;
+    }
+  }
+  const InputGradientScratch<G, Sum> room(scratch, extent_of(context));
+  input_gradient(context, room, g);
+  return room.input_sums;
+}
+
 }  // namespace
 
 void binary_convolution_backward(const Context& context) {
@@ -280,18 +294,7 @@ void binary_convolution_backward(const Context& context) {
     using Sum = decltype(accumulator);
     const G* g = static_cast<const G*>(gradient.values);
     if (context.needs_input_gradient()) {
-      Region scratch{static_cast<uint8_t*>(context.scratch)};
-      const InputGradientScratch<G, Sum> room(scratch, extent_of(context));
-      if constexpr (sizeof(Sum) == sizeof(int32_t)) {
-        if (sign_convolution_is_fast() && context.batch <= kMapImages && gradient_suits_map(context.program, context.layer, sizeof(G))) {
-          input_gradient_by_map(context, room.map, g, sizeof(G), room.input_sums);
-        } else {
-          input_gradient(context, room, g);
-        }
-      } else {
-        input_gradient(context, room, g);
-      }
-      write_input_gradient(context, 0, room.input_sums, gradient.exponent);
+      write_input_gradient(context, 0, input_sums(context, g), gradient.exponent);
     }
     const Parameter* latent = context.parameter(kBinaryWeight);
     if (latent != nullptr && latent->values != nullptr && latent->trainable) {

@@ -53,6 +53,8 @@ bool gradient_suits_map(const Program& program, const LayerRecord& layer, size_t
 GradientMapScratch::GradientMapScratch(Region& s, const Extent& extent, size_t bytes) {
   const GradientMap map(extent.program, extent.layer, bytes);
   const size_t threads = static_cast<size_t>(extent.threads);
+  input_sums = s.take<int32_t>(static_cast<size_t>(extent.batch) *
+                               static_cast<size_t>(extent.program.tensor(extent.layer.inputs[0]).elements()));
   cells = s.take<int8_t>(static_cast<size_t>(map.bytes()));
   panels = s.take<int8_t>(threads * static_cast<size_t>(map.panel_bytes()));
   room = s.take<int32_t>(threads * 2 * kGradientRows * kCell);
@@ -60,7 +62,7 @@ GradientMapScratch::GradientMapScratch(Region& s, const Extent& extent, size_t b
   offsets = s.take<int64_t>(static_cast<size_t>(map.shape.taps));
 }
 
-void input_gradient_by_map(const Context& context, const GradientMapScratch& scratch, const void* g, size_t bytes, int32_t* input_sums) {
+void input_gradient_by_map(const Context& context, const GradientMapScratch& scratch, const void* g, size_t bytes) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   const GradientMap map(context.program, context.layer, bytes);
@@ -72,7 +74,7 @@ void input_gradient_by_map(const Context& context, const GradientMapScratch& scr
   for (int32_t image = 0; image < context.batch; ++image) {
     fill(map, in, out, static_cast<const uint8_t*>(g) + int64_t{image} * out.elements() * static_cast<int64_t>(bytes), context.threads,
          scratch.cells);
-    int32_t* to_image = input_sums + int64_t{image} * in.elements();
+    int32_t* to_image = scratch.input_sums + int64_t{image} * in.elements();
     const int32_t cells = (in.height - 1) * map.width + in.width;
     parallel_for(context.threads, map.shape.words, 1, [&](int64_t from, int64_t until, int thread) {
       int8_t* panel = scratch.panels + thread * map.panel_bytes();

@@ -14,17 +14,17 @@ bool gradient_suits_map(const Program&, const LayerRecord&, size_t bytes);
 constexpr int32_t kMapImages = 4;  // most images of a mini-batch: each unpacks the weights anew
 
 struct GradientMapScratch {
-  int8_t* cells = nullptr;    // the map of one image after another
-  int8_t* panels = nullptr;   // threads x one word of input channels
-  int32_t* room = nullptr;    // threads x 2 x kGradientRows x 64
-  int32_t* sums = nullptr;    // threads x kGradientRows x 64
-  int64_t* offsets = nullptr; // taps
+  int32_t* input_sums;  // batch x input elements: the gradient before it is quantized
+  int8_t* cells;        // the map of one image after another
+  int8_t* panels;       // threads x one word of input channels
+  int32_t* room;        // threads x 2 x kGradientRows x 64
+  int32_t* sums;        // threads x kGradientRows x 64
+  int64_t* offsets;     // taps
 
-  GradientMapScratch() = default;
   GradientMapScratch(Region&, const Extent&, size_t bytes);
 };
 
-// input_sums: batch x input elements, overwritten. g: batch x output elements of `bytes` bytes, 1 or 2.
-void input_gradient_by_map(const Context&, const GradientMapScratch&, const void* g, size_t bytes, int32_t* input_sums);
+// Fills input_sums. g: batch x output elements of `bytes` bytes, 1 or 2.
+void input_gradient_by_map(const Context&, const GradientMapScratch&, const void* g, size_t bytes);
 
 }  // namespace everbit

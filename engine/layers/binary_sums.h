@@ -61,36 +61,49 @@ inline bool suits_map(const Program& program, const LayerRecord& layer) {
   return int64_t{out.pixels()} * 20 >= computed * 11;
 }
 
-struct BinarySumsScratch {
-  int32_t rows;       // places of a block of patches
+struct PatchesScratch {
+  int32_t rows;       // places of a block
   uint64_t* patches;  // threads x rows x steps
   int16_t* block;     // threads x rows x C_out, where the sums have no memory of their own
-  int8_t* map;
-  int8_t* panels;     // threads x steps x kPanelStep
-  int32_t* sums;      // threads x 2 x kMapRows x kPanelColumns
-  int64_t* offsets;   // steps
 
-  BinarySumsScratch(Region& s, const Extent& extent) {
-    const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
+  PatchesScratch(Region& s, const Extent& extent) {
     const TensorRecord& out = extent.program.tensor(extent.layer.output);
-    const Window window = binary_window(extent.layer);
-    const size_t threads = static_cast<size_t>(extent.threads);
-    const size_t steps = static_cast<size_t>(window.taps()) * static_cast<size_t>(words_for(in.channels));
+    const size_t steps = static_cast<size_t>(binary_window(extent.layer).taps()) *
+                         static_cast<size_t>(words_for(extent.program.tensor(extent.layer.inputs[0]).channels));
     const int32_t places = extent.batch * out.pixels();
     rows = places < kPatchRows ? places : kPatchRows;
-    const size_t at_once = threads * static_cast<size_t>(rows);
-    // One or the other way is taken: they share the memory, which must be the same whatever the processor has.
-    Region by_map = s;
+    const size_t at_once = static_cast<size_t>(extent.threads) * static_cast<size_t>(rows);
     patches = s.take<uint64_t>(at_once * steps);
     block = s.take<int16_t>(extent.program.learnable(extent.layer) ? 0 : at_once * static_cast<size_t>(out.channels));
-    if (!suits_map(extent.program, extent.layer)) return;
-    map = by_map.take<int8_t>(static_cast<size_t>(SignMap(in, out, window, extent.batch).bytes()));
-    panels = by_map.take<int8_t>(threads * steps * kPanelStep);
-    sums = by_map.take<int32_t>(threads * 2 * kMapRows * kPanelColumns);
-    offsets = by_map.take<int64_t>(steps);
-    if (by_map.used > s.used) s.used = by_map.used;
   }
 };
+
+struct MapScratch {
+  int8_t* map;
+  int8_t* panels;    // threads x steps x kPanelStep
+  int32_t* sums;     // threads x 2 x kMapRows x kPanelColumns
+  int64_t* offsets;  // steps
+
+  MapScratch(Region& s, const Extent& extent) {
+    const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
+    const TensorRecord& out = extent.program.tensor(extent.layer.output);
+    const SignMap whole(in, out, binary_window(extent.layer), extent.batch);
+    const size_t threads = static_cast<size_t>(extent.threads);
+    const size_t steps = static_cast<size_t>(whole.window.taps()) * static_cast<size_t>(whole.words);
+    map = s.take<int8_t>(static_cast<size_t>(whole.bytes()));
+    panels = s.take<int8_t>(threads * steps * kPanelStep);
+    sums = s.take<int32_t>(threads * 2 * kMapRows * kPanelColumns);
+    offsets = s.take<int64_t>(steps);
+  }
+};
+
+// Bytes of the way that needs more: a plan must be the same whatever the processor has.
+inline size_t binary_sums_scratch(const Extent& extent) {
+  Region by_patches, by_map;
+  PatchesScratch(by_patches, extent);
+  if (suits_map(extent.program, extent.layer)) MapScratch(by_map, extent);
+  return by_patches.used > by_map.used ? by_patches.used : by_map.used;
+}
 
 // The words under the window at one output place, tap by tap; `outside` stands for a pixel beyond the image. Whether there is none.
 inline bool gather_patch(const Window& window, const TensorRecord& in, const uint64_t* image, int32_t words, int32_t row, int32_t column,
@@ -126,7 +139,7 @@ struct BinaryBorder {
 
 // Blocks of places with all channels. They are written to `all`, the whole tensor, or where that is nullptr to the scratch.
 template <typename F>
-void sums_by_patches(const Context& context, const BinarySumsScratch& room, int16_t* all, const F& make_user) {
+void sums_by_patches(const Context& context, const PatchesScratch& room, int16_t* all, const F& make_user) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   const Window window = binary_window(context.layer);
@@ -238,7 +251,7 @@ class CellSums {
 
 // Panels of 16 channels, each over all places of the map. The sums of one block are used while the tiles make those of the next.
 template <typename F>
-void sums_by_map(const Context& context, const BinarySumsScratch& room, const F& make_user) {
+void sums_by_map(const Context& context, const MapScratch& room, const F& make_user) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   const SignMap map(in, out, binary_window(context.layer), context.batch);
@@ -294,11 +307,10 @@ void sums_by_map(const Context& context, const BinarySumsScratch& room, const F&
 template <typename F>
 void for_each_binary_sums(const Context& context, int16_t* all, const F& make_user) {
   Region scratch{static_cast<uint8_t*>(context.scratch)};
-  const BinarySumsScratch room(scratch, extent_of(context));
   if (sign_convolution_is_fast() && suits_map(context.program, context.layer)) {
-    sums_by_map(context, room, make_user);
+    sums_by_map(context, MapScratch(scratch, extent_of(context)), make_user);
   } else {
-    sums_by_patches(context, room, all, make_user);
+    sums_by_patches(context, PatchesScratch(scratch, extent_of(context)), all, make_user);
   }
 }
 

@@ -25,40 +25,58 @@ size_t patch_bytes(int32_t bits) { return bits == 32 ? sizeof(int32_t) : sizeof(
 // Values from one patch to the next: those of packed_gemm() have up to three spare values behind each row under the window.
 int32_t patch_stride(const ConvolutionShape& shape) { return int_gemm_stride(shape.patch + 3 * shape.window.kernel_height); }
 
+// What both ways of the forward pass need.
 struct ForwardScratch {
-  int32_t rows;
   int8_t* weights;
   RealOffsets offsets;
-  uint8_t* patches;  // threads x rows x stride values of patch_bytes()
-  int64_t* group;    // threads x rows x outputs, where there are groups
-  int64_t* sums;     // threads x rows x C_out
-  uint32_t* packed = nullptr;  // weights and sums of packed_gemm()
-  int32_t* short_sums = nullptr;
+  int32_t rows;      // places at once
+  uint8_t* patches;  // threads x rows x patch_stride() values of patch_bytes()
 
   ForwardScratch(Region& s, const Extent& extent)
       : weights(s.take<int8_t>(extent.layer.parameters[kRealWeight] == kAbsent ? 0 : weight_count(extent))),
         offsets(s, extent.program.tensor(extent.layer.output).channels) {
     const ConvolutionShape shape(extent.program, extent.layer);
-    const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
     const TensorRecord& out = extent.program.tensor(extent.layer.output);
-    const size_t channels = static_cast<size_t>(out.channels);
-    const size_t bytes = patch_bytes(in.bits);
+    const size_t bytes = patch_bytes(extent.program.tensor(extent.layer.inputs[0]).bits);
     rows = rows_at_once(shape.patch, bytes, out.channels, extent.batch * out.pixels(), extent.threads);
-    const size_t at_once = static_cast<size_t>(extent.threads) * static_cast<size_t>(rows);
-    patches = s.take<uint8_t>(at_once * static_cast<size_t>(patch_stride(shape)) * bytes);
-    // One or the other way is taken: they share the memory, which must be the same whatever the processor has.
-    Region by_packing = s;
-    group = s.take<int64_t>(shape.groups == 1 ? 0 : at_once * static_cast<size_t>(shape.outputs));
-    sums = s.take<int64_t>(at_once * channels);
-    if (shape.groups > 1 || in.bits == 32) return;
-    packed = by_packing.take<uint32_t>(packed_words(shape.window.kernel_height, shape.window.kernel_width * in.channels, out.channels, in.bits));
-    short_sums = by_packing.take<int32_t>(at_once * channels);
-    if (by_packing.used > s.used) s.used = by_packing.used;
+    patches = s.take<uint8_t>(at_once(extent) * static_cast<size_t>(patch_stride(shape)) * bytes);
   }
+
+  size_t at_once(const Extent& extent) const { return static_cast<size_t>(extent.threads) * static_cast<size_t>(rows); }
 
   static size_t weight_count(const Extent& extent) {
     const ConvolutionShape shape(extent.program, extent.layer);
     return static_cast<size_t>(extent.program.tensor(extent.layer.output).channels) * static_cast<size_t>(shape.patch);
+  }
+};
+
+// The general way: int_gemm().
+struct GeneralScratch : ForwardScratch {
+  int64_t* group;  // threads x rows x outputs, where there are groups
+  int64_t* sums;   // threads x rows x C_out
+
+  GeneralScratch(Region& s, const Extent& extent) : ForwardScratch(s, extent) {
+    const ConvolutionShape shape(extent.program, extent.layer);
+    group = s.take<int64_t>(shape.groups == 1 ? 0 : at_once(extent) * static_cast<size_t>(shape.outputs));
+    sums = s.take<int64_t>(at_once(extent) * static_cast<size_t>(extent.program.tensor(extent.layer.output).channels));
+  }
+};
+
+bool may_be_packed(const Program& program, const LayerRecord& layer) {
+  return convolution_groups(layer) == 1 && program.tensor(layer.inputs[0]).bits != 32;
+}
+
+// The way of packed_gemm().
+struct PackedScratch : ForwardScratch {
+  uint32_t* packed;  // weights
+  int32_t* sums;     // threads x rows x C_out
+
+  PackedScratch(Region& s, const Extent& extent) : ForwardScratch(s, extent) {
+    const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
+    const int32_t channels = extent.program.tensor(extent.layer.output).channels;
+    const Window window = convolution_window(extent.layer);
+    packed = s.take<uint32_t>(packed_words(window.kernel_height, window.kernel_width * in.channels, channels, in.bits));
+    sums = s.take<int32_t>(at_once(extent) * static_cast<size_t>(channels));
   }
 };
 
@@ -125,7 +143,7 @@ void gather_patch(const Context& context, const Window& window, const X* image, 
 // Products of some rows of A from place `first` on.
 struct PackedRows {
   const Context& context;
-  const ForwardScratch& room;
+  const PackedScratch& room;
   PackedGemmCall call;
 
   void operator()(const void* a, int64_t stride, int64_t segment_stride, int32_t first, int32_t count, int32_t* sums) const {
@@ -143,7 +161,7 @@ struct PackedRows {
 };
 
 template <typename X>
-void forward_packed(const Context& context, const ConvolutionShape& shape, const int8_t* weights, const ForwardScratch& room) {
+void forward_packed(const Context& context, const ConvolutionShape& shape, const int8_t* weights, const PackedScratch& room) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   const Window& window = shape.window;
@@ -152,7 +170,7 @@ void forward_packed(const Context& context, const ConvolutionShape& shape, const
   pack_weights(weights, window.kernel_height, length, out.channels, in.bits, room.packed);
   const PackedRows multiply{context, room, {nullptr, in.bits, 0, 0, window.kernel_height, 0, length, room.packed, out.channels, nullptr}};
   const X* x = context.input_values<X>();
-  const auto sums_of = [&](int thread) { return room.short_sums + int64_t{thread} * room.rows * out.channels; };
+  const auto sums_of = [&](int thread) { return room.sums + int64_t{thread} * room.rows * out.channels; };
   if (is_matrix(shape, in, packed_step(in.bits))) {
     parallel_for(context.threads, context.batch * out.pixels(), room.rows, [&](int64_t first, int64_t last, int thread) {
       multiply(x + first * in.channels, in.channels, 0, static_cast<int32_t>(first), static_cast<int32_t>(last - first), sums_of(thread));
@@ -198,25 +216,32 @@ const char* convolution_check(const Program& program, const LayerRecord& layer) 
 }
 
 size_t convolution_scratch(const Extent& extent) {
-  Region forward;
-  ForwardScratch(forward, extent);
+  Region general, packed;
+  GeneralScratch(general, extent);
+  if (may_be_packed(extent.program, extent.layer)) PackedScratch(packed, extent);
+  const size_t forward = general.used > packed.used ? general.used : packed.used;  // whatever the processor has
   const size_t backward = extent.layer.parameters[kRealWeight] == kAbsent ? 0 : convolution_gradient_scratch(extent);
-  return forward.used > backward ? forward.used : backward;
+  return forward > backward ? forward : backward;
 }
 
 void convolution_forward(const Context& context) {
   const TensorRecord& in = context.input();
   const TensorRecord& out = context.output();
   const ConvolutionShape shape(context.program, context.layer);
+  const Extent extent = extent_of(context);
+  // Where both ways begin the same: weights and offsets, which say whether the sums are short.
+  Region common{static_cast<uint8_t*>(context.scratch)};
+  ForwardScratch start(common, extent);
+  const int8_t* weights = real_forward_weights(context, start.weights, shape.patch * out.channels);
+  fill_offsets(context, weights, shape.patch, 1, shape.patch, in.zero_point, start.offsets);
   Region scratch{static_cast<uint8_t*>(context.scratch)};
-  ForwardScratch room(scratch, extent_of(context));
-  const int8_t* weights = real_forward_weights(context, room.weights, shape.patch * out.channels);
-  fill_offsets(context, weights, shape.patch, 1, shape.patch, in.zero_point, room.offsets);
-  if (packed_gemm_is_fast() && shape.groups == 1 && room.offsets.fit) {
+  if (packed_gemm_is_fast() && may_be_packed(context.program, context.layer) && start.offsets.fit) {
+    const PackedScratch room(scratch, extent);
     with_short_type(in.bits, [&](auto type) { forward_packed<decltype(type)>(context, shape, weights, room); });
     return;
   }
 
+  const GeneralScratch room(scratch, extent);
   const int32_t stride = int_gemm_stride(shape.patch);
   const bool in_place = in.bits != 8 && is_matrix(shape, in, kIntGemmStep);
   const int32_t places = context.batch * out.pixels();

@@ -16,8 +16,8 @@ class Measurement:
     """module: of `everbit.benchmarks`, with a function `measure(repeats, threads)` that returns the fields and more.
 
     fields: the figures, null in the result where they could not be measured. peer: measured against something else.
-    needs_torch: as the peer, or to compile the network that is measured. foreign: needs programs and networks that others
-    made, so that only `everbit bench peers` runs it.
+    needs_torch: as the peer, or to compile the network that is measured. foreign: needs programs and networks of
+    others, so that only `everbit bench peers` runs it.
     """
 
     module: str
