@@ -81,6 +81,8 @@ def _write_program(imported: ImportedNetwork, request: Request) -> None:
         calibration,
         cut=request.cut or default_cut(imported),
         widths=widths,
+        keep_classifier=True,
+        labels=imported.labels,
         metadata=facts | {"calibration": Path(request.images).name if request.images else "patterns"},
     )
     save_program(program, request.out)

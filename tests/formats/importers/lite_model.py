@@ -203,9 +203,9 @@ def lce_outputs(content: bytes, inputs: np.ndarray) -> np.ndarray:
     """What Larq Compute Engine makes of inputs [N, ...], one after the other; skips where it cannot run."""
     found = importlib.util.find_spec("larq_compute_engine")
     if found is None or not found.submodule_search_locations:
-        pytest.skip("larq-compute-engine is not installed")
+        pytest.skip('Larq Compute Engine is not installed: pip install "everbit[peers]"')
     if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
-        pytest.skip("Larq Compute Engine's interpreter reads arrays as NumPy 1 lays them out: install numpy<2")
+        pytest.skip('Larq Compute Engine reads arrays as NumPy 1 has them: pip install "everbit[peers]"')
     # The package itself imports TensorFlow for its converter; its interpreter needs none.
     library = Path(found.submodule_search_locations[0]) / "tflite" / "python" / "interpreter_wrapper_lite.so"
     spec = importlib.util.spec_from_file_location("interpreter_wrapper_lite", library)

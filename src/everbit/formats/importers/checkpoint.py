@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,7 +32,9 @@ def read_checkpoint(path: Path) -> StoredTensors:
     """
     _refuse_compressed(path)
     try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is refused below
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise FormatError(
             f"{path} is damaged, or holds objects beside tensors, which are never loaded: "

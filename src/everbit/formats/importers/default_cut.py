@@ -8,13 +8,13 @@ from everbit.compile.cut import check_cut, find_cut
 from everbit.compile.trace import module_path, trace
 from everbit.errors import CompileError
 from everbit.formats.importers.network import ImportedNetwork
-from everbit.nn.binary import BinaryConv2d, LearnedBias
+from everbit.nn.binary import BinaryConv2d, LearnedBias, Sign
 from everbit.nn.windows import SamePad2d
 from everbit.zoo.cuts import DEFAULT_CUTS, WHOLE_NETWORK
 
 _CONVOLUTIONS = (nn.Conv2d, BinaryConv2d)
-_BELONG_BEHIND = (LearnedBias, SamePad2d, nn.ConstantPad2d)
-"""What the layer behind takes in: no place for a cut."""
+_BELONG_BEHIND = (LearnedBias, Sign, SamePad2d, nn.ConstantPad2d)
+"""No place for a cut: the layer behind takes it in, or leaves a latent no more than a bit."""
 
 
 def default_cut(imported: ImportedNetwork) -> str:
