@@ -125,6 +125,23 @@ def test_batch_norms_at_the_end_are_classes_too() -> None:
     np.testing.assert_allclose(Learner(program).predict_proba(pixels), expected, atol=5e-3)
 
 
+def test_norms_that_were_never_trained_keep_their_function() -> None:
+    """One that stands for a multiplier and a bias has mean 0 and variance 1, and sums far beyond what xhat can hold."""
+    network, pixels = trained("binarynet"), images(64, 7)
+    with torch.no_grad():
+        expected = network(as_input(pixels)).softmax(1).numpy()
+        for module in network.modules():
+            if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
+                slope = module.weight / (module.running_var + module.eps).sqrt()
+                module.bias.sub_(module.running_mean * slope)
+                module.weight.copy_(slope * (1 + module.eps) ** 0.5)
+                module.running_mean.zero_(), module.running_var.fill_(1.0)
+        np.testing.assert_allclose(network(as_input(pixels)).softmax(1).numpy(), expected, atol=1e-3)
+    program = compile_program(network, pixels, cut="body.2.0", widths=Widths(16, 1, 32, 1), keep_classifier=True)
+    found = Learner(program, widths="16,1,32,1").predict_proba(pixels)
+    assert np.median(np.abs(found - expected)) < 0.01
+
+
 def test_known_classes_go_on_learning(tmp_path: Path) -> None:
     """New classes join them; one seen again is refined; a saved learner knows all."""
     network, pixels = trained("mobilenet"), images(40, 5)

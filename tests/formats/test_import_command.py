@@ -105,3 +105,20 @@ def test_mistakes_are_named_before_anything_is_written(tmp_path: Path, pictures:
         assert shown.exit_code == 1, shown.output
         assert message in " ".join(shown.stderr.split()), shown.stderr
         assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "accuracy"),
+    [("bnn_pynq_cnvW1A1_cifar10", "cifar10", 0.7937), ("bnn_pynq_lfcW1A1_mnist", "mnist", 0.9834)],
+)
+def test_finn_s_networks_keep_their_accuracy(
+    research_data: Path, tmp_path: Path, name: str, data: str, accuracy: float
+) -> None:
+    """Imported, written, read and evaluated, on all 10,000 test images, to the last one."""
+    root, out = ("--root", str(research_data)), tmp_path / "model.everbit"
+    shown = run(research_data / f"{name}.npz", "-o", out, "--images", data, *root, "--count", "64")
+    assert shown.exit_code == 0, shown.output
+    evaluated = CliRunner().invoke(cli.app, ["evaluate", str(out), "--data", data, *root, "--json"])
+    assert evaluated.exit_code == 0, evaluated.output
+    result = json.loads(evaluated.stdout)
+    assert (result["images"], result["top1"]) == (10_000, accuracy)

@@ -67,6 +67,7 @@ class Calibration:
     ranges: dict[fx.Node, tuple[float, float]] = field(default_factory=dict)
     shapes: dict[fx.Node, tuple[int, ...]] = field(default_factory=dict)
     statistics: dict[fx.Node, tuple[Floats, Floats]] = field(default_factory=dict)
+    own_statistics: bool = False
     latent: Latent | None = None
     features: Floats | None = None
 
@@ -79,18 +80,25 @@ class Calibration:
 
 
 class _Run(fx.Interpreter):
-    """Runs nodes and records what it sees; learnable batch norms take their statistics from the batch."""
+    """Runs nodes and records what it sees, the statistics of learnable batch norms among it.
 
-    def __init__(self, graph: fx.GraphModule, calibration: Calibration, learnable: set[fx.Node]) -> None:
+    own_statistics: batch norms normalize by the statistics that they have, else learnable ones by those of the batch.
+    """
+
+    def __init__(
+        self, graph: fx.GraphModule, calibration: Calibration, learnable: set[fx.Node], own_statistics: bool
+    ) -> None:
         super().__init__(graph, garbage_collect_values=False)
         self.calibration = calibration
         self.learnable = learnable
+        self.own_statistics = own_statistics
 
     def run_node(self, n: fx.Node) -> object:
         module = self.module.get_submodule(str(n.target)) if n.op == "call_module" else None
+        value: object = None
         if n in self.learnable and isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
-            value: object = self._normalised(n, module, self.env[cast(fx.Node, n.args[0])])
-        else:
+            value = self._normalised(n, module, self.env[cast(fx.Node, n.args[0])])
+        if value is None or self.own_statistics:
             value = super().run_node(n)
         if isinstance(value, Tensor) and n.op != "output":
             self.calibration.see(n, value)
@@ -160,14 +168,14 @@ def calibrate(
 
     own_statistics: learnable batch norms keep the statistics that they have.
     """
-    result = Calibration()
+    result = Calibration(own_statistics=own_statistics)
     order, cut = list(graph.graph.nodes), at.node
     placeholder = order[0]
     frozen = order[1 : order.index(cut) + 1]
     at_cut = []
     for first in range(0, len(images), _BATCH):
         pixels = torch.from_numpy(np.ascontiguousarray(images[first : first + _BATCH])).permute(0, 3, 1, 2)
-        run = _Run(graph, result, set())
+        run = _Run(graph, result, set(), True)
         run.env[placeholder] = pixels.float() / 127.5 - 1
         result.see(placeholder, run.env[placeholder])
         for node in frozen:
@@ -180,7 +188,7 @@ def calibrate(
     shape, values = values.shape, values.view(*values.shape[:2], *(values.shape[2:] or (1, 1)))
     unit = torch.ones(1) if at.unit is None else torch.from_numpy(at.unit).to(values.dtype).view(1, -1, 1, 1)
     result.latent, seen = calibrate_latent(values / unit, bits, at.threshold, at.limits)
-    run = _Run(graph, result, set() if own_statistics else learnable)
+    run = _Run(graph, result, learnable, own_statistics)
     run.env[cut] = (seen * unit).view(shape)
     for node in order[order.index(cut) + 1 : order.index(features) + 1]:
         run.env[node] = run.run_node(node)

@@ -14,6 +14,9 @@ from everbit.quantize.scale import Floats, affine_of
 XHAT_FRACTION = 11
 """Bits behind the point of a normalized activation."""
 
+FAR = 4.0
+"""Deviations of a batch norm's input from its statistics beyond which 16 bits of xhat, up to 16, are too few."""
+
 
 def batch_norm(low: Lowering, node: fx.Node) -> None:
     """A batch norm.
@@ -25,9 +28,14 @@ def batch_norm(low: Lowering, node: fx.Node) -> None:
     assert isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d))
     gamma = floats(module.weight) if module.affine else np.ones(module.num_features)
     beta = floats(module.bias) if module.affine else np.zeros(module.num_features)
-    mean, variance = low.calibration.statistics.get(node) or (floats(module.running_mean), floats(module.running_var))
-    sigma = np.sqrt(variance + module.eps)
+    mean, sigma = floats(module.running_mean), np.sqrt(floats(module.running_var) + module.eps)
     if node in low.learnable:
+        measured_mean, variance = low.calibration.statistics[node]
+        measured = measured_mean, np.sqrt(variance + module.eps)
+        if low.calibration.own_statistics:
+            gamma, beta, mean, sigma = _within_xhat(gamma, beta, (mean, sigma), measured)
+        else:
+            mean, sigma = measured
         _learnable(low, node, gamma, beta, mean, sigma)
         return
     if source in low.deferred:
@@ -40,6 +48,21 @@ def batch_norm(low: Lowering, node: fx.Node) -> None:
     if not taken_by_signs(low, node, factor, offset):
         index, before = low.by_channel(node, source)
         low.multiply_add(node, index, before.then(factor, offset), low.activation(node))
+
+
+def _within_xhat(
+    gamma: Floats, beta: Floats, own: tuple[Floats, Floats], measured: tuple[Floats, Floats]
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """gamma, beta, mean and sigma of the same function, whose xhat fits its bits.
+
+    A batch norm that was never trained, such as one that stands for a multiplier and a bias, may have statistics far
+    from its input's. Such channels take the measured ones, and gamma and beta follow.
+    """
+    (mean, sigma), (measured_mean, measured_sigma) = own, measured
+    far = np.hypot(measured_sigma, measured_mean - mean) > FAR * sigma
+    new_gamma = np.where(far, gamma * measured_sigma / sigma, gamma)
+    new_beta = np.where(far, beta + gamma * (measured_mean - mean) / sigma, beta)
+    return new_gamma, new_beta, np.where(far, measured_mean, mean), np.where(far, measured_sigma, sigma)
 
 
 def _learnable(low: Lowering, node: fx.Node, gamma: Floats, beta: Floats, mean: Floats, sigma: Floats) -> None:
