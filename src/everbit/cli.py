@@ -16,6 +16,7 @@ COMMANDS: CommandTable = {
     "compile": ("everbit.compile.compile_command", "compile_command"),
     "evaluate": ("everbit.learner.evaluate_command", "evaluate_command"),
     "import": ("everbit.formats.import_command", "import_command"),
+    "export": ("everbit.formats.exporters.export_command", "export"),
     "zoo": ("everbit.zoo.zoo_command", "zoo_command"),
     "summary": ("everbit.zoo.summary_command", "summary_command"),
     "reproduce": ("everbit.experiments.reproduce_command", "reproduce"),
@@ -30,6 +31,7 @@ EXTRAS = {
     "h5py": "import",
     "flatbuffers": "import",
     "tflite": "import",
+    "onnx": "export",
 }
 """The extra that brings a package which the base install does without."""
 

@@ -16,7 +16,7 @@ from everbit import engine
 from everbit.compile.image import program_image
 from everbit.compile.program import Program
 from everbit.errors import FormatError, OutputError
-from everbit.formats.model_file import load_program, program_bytes, program_from_bytes, save_program
+from everbit.formats.model_file import VERSION, load_program, program_bytes, program_from_bytes, save_program
 from everbit.learner.learner import Learner
 from reference.known_classes import with_known_classes
 from reference.random_program import SINGLE_LAYERS, random_program, single_layer_program
@@ -162,7 +162,10 @@ def in_place(change: Callable[[Description], object]) -> Callable[[Description],
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (changed(version=2), "format version 2, this everbit reads up to 1: update everbit"),
+        (
+            changed(version=VERSION + 1),
+            f"format version {VERSION + 1}, this everbit reads up to {VERSION}: update everbit",
+        ),
         (changed(version=10**30), "update everbit"),
         (changed(version=0), "damaged"),
         (changed(version="one"), "damaged"),
@@ -190,6 +193,8 @@ def in_place(change: Callable[[Description], object]) -> Callable[[Description],
         (in_place(lambda d: d["layers"][1]["attributes"].update(stride=10**10)), "damaged"),
         (in_place(lambda d: d["layers"][1].update(range_exponents={"weight": 0})), "damaged"),
         (in_place(lambda d: d["layers"][1].update(range_exponents={"magic": 0})), "inputs or parameters that no"),
+        (in_place(lambda d: d["layers"][1]["attributes"].update(quantum=1)), "attributes that no .* has: quantum"),
+        (in_place(lambda d: d["head"].update(quantum=1)), "fields that no head has: quantum"),
         (in_place(lambda d: d["head"].update(logit=[1, 2, 3])), "damaged"),
         (in_place(lambda d: d["head"].update(logit=[1, 0])), "impossible scale"),
         (in_place(lambda d: d["head"].update(feature=["a", 0])), "damaged"),
@@ -215,6 +220,12 @@ def test_arrays_of_another_dtype_or_size() -> None:
             refused(whole(description, arrays | {name: array.astype(other)}), f"{name} is {np.dtype(other)}")
         refused(whole(description, arrays | {name: array.reshape(-1)[:-1]}), "damaged")
         refused(whole(description, {key: value for key, value in arrays.items() if key != name}), "damaged")
+
+
+def test_arrays_that_nothing_reads() -> None:
+    description, arrays = parts()
+    for name in ("layers.1.quantum", "layers.99.weight", "head.weights", "quantum"):
+        refused(whole(description, arrays | {name: np.zeros(3, np.int32)}), f"nothing reads its tensors {name}")
 
 
 def test_arrays_that_are_not_finite() -> None:

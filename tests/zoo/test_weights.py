@@ -15,7 +15,15 @@ from everbit.nn.binary import BinaryWeight
 from everbit.zoo import packaged, weights
 from everbit.zoo.cuts import NETWORKS
 from everbit.zoo.registry import BUILDERS, build
-from everbit.zoo.weights import BATCH_NORMS, Description, load_weights, pretrained, read_description, save_weights
+from everbit.zoo.weights import (
+    BATCH_NORMS,
+    VERSION,
+    Description,
+    load_weights,
+    pretrained,
+    read_description,
+    save_weights,
+)
 
 DESCRIPTION = Description(
     architecture="birealnet18",
@@ -124,7 +132,7 @@ def facts(version: object = 1, **changes: object) -> str:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (facts(version=2), "newer"),
+        (facts(version=VERSION + 1), "newer"),
         (facts(version="x"), "not supported"),
         ("{", "Expecting"),
         ("[]", "cannot be read"),

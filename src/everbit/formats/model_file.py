@@ -30,33 +30,30 @@ from everbit.whole_file import replacing
 
 METADATA_KEY = "everbit"
 CLASSIFIER_ARRAYS = ("weights", "bias", "past")
-VERSION = 1
+HEAD_FIELDS = {"range_exponent", "logit", "feature", "labels"}
+VERSION = 2
+"""Grows whenever a file may hold what a reader of the version before does not know. 2: known classes, layers and
+attributes of layers beyond those of the first residual networks. Files of every version are read."""
 
 
 def program_bytes(program: Program) -> bytes:
     """The content of a model file; the same bytes for the same program."""
-    arrays: dict[str, np.ndarray] = {}
-    layers = []
-    for index, layer in enumerate(program.layers):
-        for name, array in layer.arrays.items():
-            arrays[f"layers.{index}.{name}"] = np.ascontiguousarray(array)
-        for name, parameter in layer.parameters.items():
-            arrays[f"layers.{index}.parameters.{name}"] = np.ascontiguousarray(parameter.values, np.int32)
-        layers.append(
-            {
-                "kind": layer.kind,
-                "name": layer.name,
-                "inputs": list(layer.inputs),
-                "output": layer.output,
-                "attributes": layer.attributes,
-                "range_exponents": {name: p.range_exponent for name, p in layer.parameters.items()},
-            }
-        )
+    layers = [
+        {
+            "kind": layer.kind,
+            "name": layer.name,
+            "inputs": list(layer.inputs),
+            "output": layer.output,
+            "attributes": layer.attributes,
+            "range_exponents": {name: p.range_exponent for name, p in layer.parameters.items()},
+        }
+        for layer in program.layers
+    ]
     head = program.head
     head_record: dict[str, Any] = {"range_exponent": head.range_exponent, "logit": head.logit, "feature": head.feature}
     if head.classifier is not None:
         head_record["labels"] = [label_to_json(label) for label in head.labels]
-        arrays |= {f"head.{name}": np.ascontiguousarray(getattr(head.classifier, name)) for name in CLASSIFIER_ARRAYS}
+    arrays = _arrays_of(program)
     description: dict[str, Any] = {
         "version": VERSION,
         "tensors": [[t.height, t.width, t.channels, t.bits, t.zero_point, t.scale] for t in program.tensors],
@@ -101,6 +98,20 @@ def load_program(path: str | Path) -> Program:
     return program_from_bytes(content, str(path))
 
 
+def _arrays_of(program: Program) -> dict[str, np.ndarray]:
+    """All tensors of a program's file by their names."""
+    arrays: dict[str, np.ndarray] = {}
+    for index, layer in enumerate(program.layers):
+        for name, array in layer.arrays.items():
+            arrays[f"layers.{index}.{name}"] = np.ascontiguousarray(array)
+        for name, parameter in layer.parameters.items():
+            arrays[f"layers.{index}.parameters.{name}"] = np.ascontiguousarray(parameter.values, np.int32)
+    classifier = program.head.classifier
+    if classifier is not None:
+        arrays |= {f"head.{name}": np.ascontiguousarray(getattr(classifier, name)) for name in CLASSIFIER_ARRAYS}
+    return arrays
+
+
 def _digest(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
     """SHA-256 of the description and the arrays: a damaged file is refused, not learned on."""
     digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
@@ -129,6 +140,9 @@ def _program_of(path: str, text: str, arrays: dict[str, np.ndarray]) -> Program:
             head=_head_of(description["head"], arrays),
             metadata=dict(description["metadata"]),
         )
+        unread = arrays.keys() - _arrays_of(program).keys()
+        if unread:
+            raise ValueError(f"nothing reads its tensors {', '.join(sorted(unread)[:5])}")
         engine.check_program(program_image(program))
     except (KeyError, TypeError, IndexError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         if isinstance(error, EverbitError):
@@ -154,6 +168,9 @@ def _layer_of(index: int, record: dict[str, Any], tensors: tuple[Tensor, ...], a
     for name, dtype in dtypes.items():
         if prefix + name in arrays and arrays[prefix + name].dtype != dtype:
             raise ValueError(f"{prefix}{name} is {arrays[prefix + name].dtype}, not {dtype}")
+    unknown = set(attributes) - set(operation.attributes)
+    if unknown:
+        raise ValueError(f"layer {index} has attributes that no {record['kind']} has: {', '.join(sorted(unknown))}")
     if len(record["inputs"]) != operation.inputs or not set(exponents) <= dict(operation.parameters).keys():
         raise ValueError(f"layer {index} has inputs or parameters that no {record['kind']} has")
     return Layer(
@@ -170,6 +187,9 @@ def _layer_of(index: int, record: dict[str, Any], tensors: tuple[Tensor, ...], a
 
 
 def _head_of(record: dict[str, Any], arrays: dict[str, np.ndarray]) -> Head:
+    unknown = set(record) - HEAD_FIELDS
+    if unknown:
+        raise ValueError(f"its head has fields that no head has: {', '.join(sorted(unknown))}")
     classifier = None
     if "labels" in record:
         labels = tuple(label_from_json(label) for label in record["labels"])

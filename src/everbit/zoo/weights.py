@@ -27,7 +27,9 @@ from everbit.zoo.packaged import packaged_backbone
 from everbit.zoo.registry import BUILDERS, build
 
 METADATA_KEY = "everbit-backbone"
-VERSION = 1
+VERSION = 2
+"""Grows whenever a file may hold what a reader of the version before does not know. 2: teachers, dense binary layers,
+networks beyond the first three. Files of every version are read."""
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 

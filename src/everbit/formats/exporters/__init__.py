@@ -1,0 +1,1 @@
+"""Networks of everbit as files of other frameworks (docs/export.md)."""
