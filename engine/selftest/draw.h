@@ -48,8 +48,8 @@ struct Draw {
   Numbers rest() const { return {first.random, second}; }
 };
 
-// One function a family, in products.cc, elementwise.cc and gradient.cc: draws the inputs of a vector, calls the kernel of the active
-// instruction set, digests what it wrote. The comment on each says what the vector's parameters and its two fills are.
+// One function a family, in products.cc, maps.cc, frozen.cc, elementwise.cc and gradient.cc: draws the inputs of a vector, calls the kernel
+// of the active instruction set, digests what it wrote. The comment on each says what the vector's parameters and its two fills are.
 void xnor_vector(Draw&);
 void sign_vector(Draw&);
 void int_vector(Draw&);
@@ -66,5 +66,19 @@ void estimator_vector(Draw&);
 void channel_sum_vector(Draw&);
 void norm_gradient_vector(Draw&);
 void update_vector(Draw&);
+void sign_convolution_vector(Draw&);
+void sign_gradient_vector(Draw&);
+void packed_vector(Draw&);
+void short_requantize_vector(Draw&);
+void epilogue_vector(Draw&);
+void dot_vector(Draw&);
+void prelu_vector(Draw&);
+void maximum_vector(Draw&);
+void shift_vector(Draw&);
+void image_vector(Draw&);
+void weights_vector(Draw&);
+void weight_sums_vector(Draw&);
+void prelu_gradient_vector(Draw&);
+void mask_vector(Draw&);
 
 }  // namespace everbit::selftest

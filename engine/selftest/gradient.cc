@@ -112,4 +112,48 @@ void update_vector(Draw& draw) {
   add_integers(draw.digest, weights, width, static_cast<size_t>(count));
 }
 
+// bits of x, bits of g, pixels, channels, shift; fills of x and g, and of the rest.
+void prelu_gradient_vector(Draw& draw) {
+  const int32_t x_bits = draw.parameters[0], g_bits = draw.parameters[1], pixels = draw.parameters[2], channels = draw.parameters[3];
+  const size_t count = static_cast<size_t>(pixels * channels), width = static_cast<size_t>(channels);
+  int16_t* x = draw.room.take<int16_t>(count);
+  int16_t* g = draw.room.take<int16_t>(count);
+  int32_t* pre = draw.room.take<int32_t>(width);
+  int32_t* slope = draw.room.take<int32_t>(width);
+  int32_t* sums = draw.room.take<int32_t>(count);
+  int64_t* totals = draw.room.take<int64_t>(3 * width);
+  if (!draw.room.enough) return;
+  write_integers(draw.first, x, x_bits, count, false);
+  write_integers(draw.first, g, g_bits, count, true);
+  Numbers rest = draw.rest();
+  rest.write(pre, width, INT32_MIN, INT32_MAX);
+  rest.write(slope, width, -INT16_MAX, INT16_MAX);
+  Scale to_real;
+  write_scale(rest, to_real, -31, 14);
+  const int32_t zero_point = static_cast<int32_t>(rest.next(Numbers::bottom(x_bits), Numbers::top(x_bits)));
+  for (size_t i = 0; i < 3 * width; ++i) totals[i] = 0;
+  prelu_gradient_loop({x, g, x_bits, g_bits, pixels, channels, to_real, zero_point, pre, slope, draw.parameters[4], sums, totals,
+                       totals + width, totals + 2 * width});
+  draw.digest.add(sums, count);
+  draw.digest.add(totals, 3 * width);
+}
+
+// bits of x, bits of g, count; fills of x and g, and of the bounds.
+void mask_vector(Draw& draw) {
+  const int32_t x_bits = draw.parameters[0], g_bits = draw.parameters[1], count = draw.parameters[2];
+  const size_t size = static_cast<size_t>(count);
+  int32_t* x = draw.room.take<int32_t>(size);
+  int16_t* g = draw.room.take<int16_t>(size);
+  int16_t* values = draw.room.take<int16_t>(size);
+  if (!draw.room.enough) return;
+  write_integers(draw.first, x, x_bits, size, false);
+  write_integers(draw.first, g, g_bits, size, true);
+  Numbers rest = draw.rest();
+  const int64_t beyond = x_bits == 32 ? 0 : 1;  // bounds of short values may lie one beyond them
+  const int32_t low = static_cast<int32_t>(rest.next(Numbers::bottom(x_bits) - beyond, 0));
+  const int32_t high = static_cast<int32_t>(rest.next(0, Numbers::top(x_bits) + beyond));
+  mask_loop({x, x_bits, low, high, g, values, g_bits, count});
+  add_integers(draw.digest, values, g_bits, size);
+}
+
 }  // namespace everbit::selftest

@@ -9,7 +9,7 @@
 #include "golden_vectors.h"
 
 #ifndef EVERBIT_SELFTEST_BYTES
-#define EVERBIT_SELFTEST_BYTES (1 << 21)
+#define EVERBIT_SELFTEST_BYTES (3 << 20)
 #endif
 
 namespace everbit::selftest {

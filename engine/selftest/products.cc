@@ -1,7 +1,9 @@
-// Products: xnor_gemm, sign_gemm, int_gemm, depthwise.
+// Products: xnor_gemm, sign_gemm, int_gemm, depthwise, packed_gemm, dot.
 #include "../bits.h"
 #include "../kernels/depthwise/depthwise.h"
+#include "../kernels/dot/dot.h"
 #include "../kernels/int_gemm/int_gemm.h"
+#include "../kernels/packed_gemm/packed_gemm.h"
 #include "../kernels/sign_gemm/sign_gemm.h"
 #include "../kernels/xnor_gemm/xnor_gemm.h"
 #include "draw.h"
@@ -99,6 +101,39 @@ void depthwise_vector(Draw& draw) {
   for (size_t i = 0; i < weights; ++i) weight_sums[i] = 0;
   depthwise_weight_gradient({shape, x, x_bits, zero_point, g, g_bits, weight_sums});
   draw.digest.add(weight_sums, weights);
+}
+
+// bits of A, rows, segments, length of a segment, columns; fills of A and W. Rows overlap, segments lie apart; what is read behind one is
+// drawn too.
+void packed_vector(Draw& draw) {
+  const int32_t bits = draw.parameters[0], rows = draw.parameters[1], segments = draw.parameters[2], length = draw.parameters[3];
+  const int32_t columns = draw.parameters[4], stride = 3, segment_stride = rows * stride + length + 1;
+  const size_t values = static_cast<size_t>((segments - 1) * segment_stride + (rows - 1) * stride + length + packed_step(bits) - 1);
+  const size_t weights = static_cast<size_t>(columns) * static_cast<size_t>(segments * length);
+  const size_t count = static_cast<size_t>(rows * columns);
+  uint8_t* a = draw.room.take<uint8_t>(values * static_cast<size_t>(bits / 8));
+  int8_t* w = draw.room.take<int8_t>(weights);
+  uint32_t* packed = draw.room.take<uint32_t>(packed_words(segments, length, columns, bits));
+  int32_t* c = draw.room.take<int32_t>(count);
+  if (!draw.room.enough) return;
+  write_integers(draw.first, a, bits, values, false);
+  draw.rest().write(w, weights, INT8_MIN, INT8_MAX);
+  pack_weights(w, segments, length, columns, bits, packed);
+  packed_gemm({a, bits, rows, stride, segments, segment_stride, length, packed, columns, c});
+  draw.digest.add(c, count);
+}
+
+// bits of w, bits of x, count; fills of w and x, and of the zero point.
+void dot_vector(Draw& draw) {
+  const int32_t w_bits = draw.parameters[0], x_bits = draw.parameters[1], count = draw.parameters[2];
+  const size_t size = static_cast<size_t>(count);
+  int16_t* w = draw.room.take<int16_t>(size);
+  int16_t* x = draw.room.take<int16_t>(size);
+  if (!draw.room.enough) return;
+  write_integers(draw.first, w, w_bits, size, false);
+  write_integers(draw.first, x, x_bits, size, false);
+  const int32_t zero_point = static_cast<int32_t>(draw.rest().next(Numbers::bottom(x_bits), Numbers::top(x_bits)));
+  draw.digest.add(dot({w, w_bits, x, x_bits, count, zero_point}));
 }
 
 }  // namespace everbit::selftest

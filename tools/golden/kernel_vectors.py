@@ -1,16 +1,13 @@
-"""Vectors of the kernels: shapes, fills, and what docs/arithmetic.md and the kernels' headers say comes out."""
+"""Vectors of the kernels: their shapes and fills."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
-from golden.draws import FILLS, Digest, Draws, Words, top
-from reference.fixed_point import Integers, affine, draws_at, int64, rshift, sat, sats, scale, scale_randomly
-
-MAX_OFFSET = 2**29
+from golden import loop_rules as loops
+from golden import product_rules as products
+from golden.draws import FILLS, Digest, Draws
 
 
 @dataclass(frozen=True)
@@ -41,195 +38,37 @@ class KernelVector:
         return f'{{"{self.name}", {family}, {{{parameters}}}, {{{fills}}}, {self.seed}, {self.golden():#018x}}},'
 
 
-def _signs(words: Words, count: int) -> Integers:
-    """Words [..., n] -> +-1 [..., count], lowest bit first."""
-    bits = np.unpackbits(np.ascontiguousarray(words).astype("<u8").view(np.uint8), axis=-1, bitorder="little")
-    return np.where(bits[..., :count] == 1, 1, -1).astype(np.int64)
-
-
-def _xnor_gemm(digest: Digest, draws: Draws, second: str, rows: int, K: int, columns: int) -> None:
-    words, blocks = (K + 63) // 64, (columns + 7) // 8
-    a = draws.bit_words(rows * words).reshape(rows, words)
-    draws.fill = second
-    b = draws.bit_words(blocks * words * 8).reshape(blocks, words, 8).transpose(0, 2, 1).reshape(blocks * 8, words)
-    digest.add(_signs(a, K) @ _signs(b, K)[:columns].T)
-
-
-def _sign_gemm(digest: Digest, draws: Draws, second: str, bits: int, rows: int, length: int, absent: int) -> None:
-    g = draws.integers(rows * length, bits, True).reshape(rows, length)
-    draws.fill = second
-    signs = _signs(draws.bit_words(length)[:, None], 64)
-    if absent:
-        signs = signs * int64(draws.words(length) % np.uint64(2))[:, None]
-    digest.add(g @ signs)
-
-
-def _int_gemm(digest: Digest, draws: Draws, second: str, rows: int, length: int, columns: int) -> None:
-    a = draws.integers(rows * length, 16, False).reshape(rows, length)
-    draws.fill = second
-    digest.add(a @ draws.integers(columns * length, 8, False).reshape(columns, length).T)
-
-
-def _depthwise(
-    digest: Digest, draws: Draws, second: str, x_bits: int, g_bits: int, kernel: int, stride: int, channels: int
-) -> None:
-    side, padding = kernel + 2, kernel // 2
-    out = (side + 2 * padding - kernel) // stride + 1
-    x = draws.integers(side * side * channels, x_bits, False).reshape(side, side, channels)
-    g = draws.integers(out * out * channels, g_bits, True).reshape(out, out, channels)
-    draws.fill = second
-    w = draws.numbers(kernel * kernel * channels, -128, 127).reshape(kernel, kernel, channels)
-    zero_point = _zero_point(draws, x_bits)
-    border = ((padding, padding), (padding, padding), (0, 0))
-    padded = np.pad(x if x_bits == 32 else x - zero_point, border)
-    sums, input_sums, weight_sums = np.zeros_like(g), np.zeros_like(padded), np.zeros_like(w)
-    for tap in np.ndindex(kernel, kernel):
-        read = tuple(slice(start, start + stride * (out - 1) + 1, stride) for start in tap)
-        sums += padded[read] * w[tap]
-        input_sums[read] += g * w[tap]
-        products = g * padded[read]
-        weight_sums[tap] = (rshift(products, 16) if x_bits == 32 else products).sum(axis=(0, 1))
-    digest.add(sums)
-    digest.add(input_sums[padding : padding + side, padding : padding + side])
-    digest.add(weight_sums)
-
-
-def _affine_constants(draws: Draws, channels: int) -> tuple[Integers, Integers, Integers]:
-    A = draws.numbers(channels, -(2**15), 2**15 - 1)
-    B = draws.numbers(channels, -MAX_OFFSET, MAX_OFFSET)
-    return A, B, int64(draws.words(channels) % np.uint64(30))
-
-
-def _zero_point(draws: Draws, bits: int) -> int:
-    return draws.number(-top(bits) - 1, top(bits))
-
-
-def _affine(digest: Digest, draws: Draws, second: str, x_bits: int, y_bits: int, pixels: int, channels: int) -> None:
-    x = draws.integers(pixels * channels, x_bits, False).reshape(pixels, channels)
-    draws.fill = second
-    constants = _affine_constants(draws, channels)
-    digest.add(sat(_zero_point(draws, y_bits) + affine(x, *constants), y_bits))
-
-
-def _add(digest: Digest, draws: Draws, second: str, x0_bits: int, x1_bits: int, y_bits: int, count: int) -> None:
-    x0, x1 = draws.integers(count, x0_bits, False), draws.integers(count, x1_bits, False)
-    draws.fill = second
-    A0, A1 = draws.number(1 - 2**13, 2**13 - 1), draws.number(1 - 2**13, 2**13 - 1)
-    B, s = draws.number(-MAX_OFFSET, MAX_OFFSET), draws.below(30)
-    total = rshift(x0 * A0 + x1 * A1 + B, s)
-    digest.add(sat(_zero_point(draws, y_bits) + total, y_bits))
-
-
-def _sign(digest: Digest, draws: Draws, second: str, bits: int, pixels: int, channels: int) -> None:
-    x = draws.integers(pixels * channels, bits, False).reshape(pixels, channels)
-    draws.fill = second
-    threshold = draws.integers(channels, bits, False)
-    padded = np.zeros((pixels, (channels + 63) // 64 * 64), np.uint8)
-    padded[:, :channels] = x >= threshold
-    digest.add(np.packbits(padded, axis=-1, bitorder="little").view("<u8").astype(np.uint64))
-
-
-def _requantize(
-    digest: Digest, draws: Draws, second: str, sum_bits: int, y_bits: int, pixels: int, channels: int, one: int
-) -> None:
-    sums = draws.integers(pixels * channels, sum_bits, False).reshape(pixels, channels)
-    draws.fill = second
-    offset = draws.integers(channels, sum_bits, False)
-    least, most = (-40, 8) if sum_bits > 31 else (-31, 0)
-    scales = [draws.scale(least, most) for _ in range(1 if one else channels)]
-    by = scale(sums + offset, type(scales[0])(*(int64(column) for column in zip(*scales, strict=True))))
-    digest.add(sat(_zero_point(draws, y_bits) + by, y_bits))
-
-
-def _norm(
-    digest: Digest, draws: Draws, second: str, x_bits: int, y_bits: int, pixels: int, channels: int, wide: int
-) -> None:
-    x = draws.integers(pixels * channels, x_bits, False).reshape(pixels, channels)
-    draws.fill = second
-    xhat = sat(affine(x, *_affine_constants(draws, channels)), 16)
-    gamma = draws.numbers(channels, 1 - 2**15, 2**15 - 1)
-    beta = draws.numbers(channels, -(2**31), 2**31 - 1)
-    output = draws.scale(*((1, 8) if wide else (-31, 0)))
-    digest.add(xhat)
-    y = scale(sat(gamma * xhat + beta, 32), output)
-    digest.add(sat(_zero_point(draws, y_bits) + y, y_bits))
-
-
-def _magnitude(digest: Digest, draws: Draws, second: str, count: int) -> None:
-    digest.add(np.bitwise_or.reduce(np.abs(draws.integers(count, 32, False)), initial=0))
-
-
-def _narrow(digest: Digest, draws: Draws, second: str, bits: int, count: int, shift: int) -> None:
-    digest.add(sats(rshift(draws.integers(count, 32, False), shift), bits))
-
-
-def _merge(
-    digest: Digest, draws: Draws, second: str, bits: int, count: int, shift: int, sum_shift: int, before_shift: int
-) -> None:
-    sums = draws.numbers(count, -(2**30), 2**30)
-    draws.fill = second
-    before = draws.integers(count, bits, True)
-    digest.add(rshift(sats(rshift(sums, shift), bits), sum_shift) + rshift(before, before_shift))
-
-
-def _estimator(
-    digest: Digest, draws: Draws, second: str, x_bits: int, g_bits: int, pixels: int, channels: int, kind: int
-) -> None:
-    x = draws.integers(pixels * channels, x_bits, False).reshape(pixels, channels)
-    g = draws.integers(pixels * channels, g_bits, True).reshape(pixels, channels)
-    draws.fill = second
-    bias = draws.integers(channels, 32, False)
-    to_real = draws.scale(-8, 14)
-    u = scale(x - _zero_point(draws, x_bits), to_real)
-    clip = draws.number(0, 2**31 - 1)
-    size = np.abs(sat(u + bias, 32) if kind >= 2 else u)
-    digest.add(g * (np.maximum(0, 2**15 - (size >> 1)) if kind % 2 else size <= clip))
-
-
-def _channel_sum(digest: Digest, draws: Draws, second: str, pixels: int, channels: int) -> None:
-    digest.add(draws.integers(pixels * channels, 32, False).reshape(pixels, channels).sum(axis=0))
-
-
-def _norm_gradient(digest: Digest, draws: Draws, second: str, bits: int, pixels: int, channels: int) -> None:
-    g = draws.integers(pixels * channels, bits, True).reshape(pixels, channels)
-    draws.fill = second
-    xhat = draws.integers(pixels * channels, 16, False).reshape(pixels, channels)
-    digest.add(g * draws.numbers(channels, -(2**15), 2**15))
-    digest.add((g * xhat).sum(axis=0))
-    digest.add(g.sum(axis=0))
-
-
-def _update(digest: Digest, draws: Draws, second: str, width: int, count: int, exponent: int, stochastic: int) -> None:
-    weights = draws.integers(count, width, True)
-    draws.fill = second
-    sums = draws.integers(count, 32, False)
-    step, key = draws.scale(exponent, exponent), int(draws.words(1)[0])
-    if stochastic:
-        moved = scale_randomly(sums, step, int64(draws_at(key, np.arange(5, 5 + count)) >> np.uint64(32)))
-    else:
-        moved = scale(sums, step)
-    weights = sats(weights - moved, width)
-    digest.add(np.array([sum(1 << i for i in range(count) if weights[i] >= 0)], np.uint64))
-    digest.add(weights)
-
-
 FAMILIES: dict[str, Callable[..., None]] = {
-    "xnor_gemm": _xnor_gemm,
-    "sign_gemm": _sign_gemm,
-    "int_gemm": _int_gemm,
-    "depthwise": _depthwise,
-    "affine": _affine,
-    "add": _add,
-    "sign": _sign,
-    "requantize": _requantize,
-    "norm": _norm,
-    "magnitude": _magnitude,
-    "narrow": _narrow,
-    "merge": _merge,
-    "estimator": _estimator,
-    "channel_sum": _channel_sum,
-    "norm_gradient": _norm_gradient,
-    "update": _update,
+    "xnor_gemm": products.xnor_gemm,
+    "sign_gemm": products.sign_gemm,
+    "int_gemm": products.int_gemm,
+    "depthwise": products.depthwise,
+    "affine": loops.affine,
+    "add": loops.add,
+    "sign": loops.sign,
+    "requantize": loops.requantize,
+    "norm": loops.norm,
+    "magnitude": loops.magnitude,
+    "narrow": loops.narrow,
+    "merge": loops.merge,
+    "estimator": loops.estimator,
+    "channel_sum": loops.channel_sum,
+    "norm_gradient": loops.norm_gradient,
+    "update": loops.update,
+    "sign_convolution": products.sign_convolution,
+    "sign_gradient": products.sign_gradient,
+    "packed_gemm": products.packed_gemm,
+    "short_requantize": loops.short_requantize,
+    "epilogue": loops.epilogue,
+    "dot": products.dot,
+    "prelu": loops.prelu,
+    "maximum": loops.maximum,
+    "shift": loops.shift,
+    "image": loops.image,
+    "weights": loops.weights,
+    "weight_sums": loops.weight_sums,
+    "prelu_gradient": loops.prelu_gradient,
+    "mask": loops.mask,
 }
 """Families by the name of their kernel, in the order of kFamilies in engine/selftest/kernels.cc."""
 
@@ -304,6 +143,114 @@ _CASES: list[tuple[str, list[tuple[int, ...]], list[tuple[str, str]]]] = [
         [ANY, *EVERY_END, ("ends", "ends")],
     ),
     ("update", [(8, 37, -26, 1), (16, 64, -17, 1), (32, 61, -9, 1), (16, 9, 2, 1)], [ANY, ("ends", "ends")]),
+    # channels, blocks of eight columns, places, taps, empty cells; the most terms
+    (
+        "sign_convolution",
+        [
+            (1, 1, 1, 1, 0),
+            (3, 2, 15, 9, 1),
+            (37, 1, 16, 9, 0),
+            (64, 2, 17, 9, 1),
+            (65, 2, 37, 6, 0),
+            (130, 1, 48, 9, 1),
+            (128, 2, 49, 3, 0),
+            (64, 2, 64, 1, 0),
+            (257, 2, 63, 2, 1),
+        ],
+        [ANY],
+    ),
+    ("sign_convolution", [(32767, 2, 3, 1, 0), (64, 1, 64, 1, 0)], EVERY_END),
+    # bits of a gradient, channels of the output, words of the input, taps, places; the most terms
+    (
+        "sign_gradient",
+        [
+            (8, 1, 1, 1, 1),
+            (16, 1, 1, 1, 1),
+            (8, 37, 2, 9, 17),
+            (16, 37, 2, 9, 17),
+            (8, 65, 1, 4, 64),
+            (16, 65, 1, 4, 64),
+            (16, 130, 3, 9, 33),
+            (8, 64, 1, 9, 48),
+        ],
+        [ANY, ("ends", "random")],
+    ),
+    ("sign_gradient", [(16, 3640, 1, 9, 1)], [("lowest", "lowest"), ("lowest", "highest"), ("ends", "random")]),
+    # bits, rows, segments, length of a segment, columns
+    (
+        "packed_gemm",
+        [
+            (8, 1, 1, 1, 1),
+            (16, 1, 1, 1, 1),
+            (8, 5, 3, 9, 37),
+            (16, 5, 3, 9, 37),
+            (8, 4, 1, 64, 65),
+            (16, 9, 1, 37, 64),
+            (8, 7, 3, 111, 130),
+            (16, 3, 3, 65, 48),
+            (8, 6, 2, 6, 16),
+        ],
+        [ANY, ("ends", "ends")],
+    ),
+    # 511 products of 2^15 by 2^7 and 65535 of 2^7 by 2^7: one more reaches the bound
+    ("packed_gemm", [(16, 5, 7, 73, 17), (8, 2, 1, 65535, 2)], EVERY_END),
+    # bits of y, pixels, channels, one multiplier in all, its exponent (1: any)
+    (
+        "short_requantize",
+        [(8, 3, 37, 0, 1), (16, 3, 65, 0, 1), (8, 5, 1, 1, 1), (16, 2, 130, 1, 1)],
+        [ANY, ("ends", "random")],
+    ),
+    (
+        "short_requantize",
+        [(bits, 2, 33, 0, exponent) for bits in (8, 16) for exponent in (0, -14, -31)],
+        [ANY, *EVERY_END, ("ends", "ends")],
+    ),
+    # bits, bits of a sum, what follows, places, channels
+    (
+        "epilogue",
+        [
+            (bits, sum_bits, follows, places, channels)
+            for bits in (8, 16)
+            for sum_bits, places, channels in ((16, 3, 37), (32, 5, 24))
+            for follows in (18, 19, 10, 27, 22, 14, 31)
+        ],
+        [ANY],
+    ),
+    ("epilogue", [(16, 16, 8, 3, 65), (16, 32, 9, 2, 23)], [ANY, ("ends", "ends")]),
+    (
+        "epilogue",
+        [(bits, 32, follows, 2, channels) for bits in (8, 16) for follows, channels in ((31, 16), (30, 7))],
+        [*EVERY_END, ("ends", "ends")],
+    ),
+    # bits of w, bits of x, count; 128 terms of 8 bits are summed at once
+    ("dot", [(w, x, count) for w in (8, 16) for x in (8, 16) for count in (1, 129)], [ANY]),
+    ("dot", [(w, x, 1027) for w in (8, 16) for x in (8, 16)], EVERY_END),
+    # bits of x, bits of y, pixels, channels, shift of the slope
+    (
+        "prelu",
+        [(x, y, 3, 37, shift) for x in (8, 16) for y, shift in ((8, 15), (16, 0), (32, 13))],
+        [ANY, *EVERY_END, ("ends", "ends")],
+    ),
+    # bits, count
+    ("maximum", [(bits, 67) for bits in (8, 16, 32)], [ANY, ("ends", "ends")]),
+    # bits, count, shift
+    ("shift", [(bits, 67, shift) for bits in (8, 16) for shift in (0, 4, 29)], [ANY, *EVERY_END]),
+    # count
+    ("image", [(1,), (67,)], [ANY, *EVERY_END]),
+    # width, count
+    ("weights", [(width, 67) for width in (8, 16, 32)], [ANY, ("ends", "random")]),
+    # count
+    ("weight_sums", [(1,), (130,), (4099,)], [ANY, ("lowest", "random"), ("ends", "random")]),
+    # bits of x, bits of g, pixels, channels, shift
+    (
+        "prelu_gradient",
+        [(8, 16, 3, 37, 15), (16, 8, 3, 65, 0), (16, 16, 2, 33, 13)],
+        [ANY, *EVERY_END, ("ends", "ends")],
+    ),
+    # bits of x, bits of g, count
+    ("mask", [(x, g, 67) for x in (8, 16, 32) for g in (8, 16)], [ANY, ("ends", "ends")]),
+    # whole blocks of 16 channels under windows of 3 x 3: bits of x, bits of g, side of the kernel, stride, channels
+    ("depthwise", [(8, 8, 3, 1, 16), (16, 16, 3, 1, 48), (8, 16, 3, 2, 64)], [ANY, *EVERY_END]),
 ]
 
 KERNEL_VECTORS = [
