@@ -7,16 +7,20 @@ Layers are found by the kind in their names and its number, in the order in whic
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import h5py
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.numpy import load_file
 from torch import nn
 
 from everbit.errors import FormatError, UnsupportedError
+from everbit.formats.importers.hdf5 import read_weights
 from everbit.formats.importers.network import ImportedNetwork
 from everbit.formats.importers.stored_tensors import Floats, StoredTensor, StoredTensors, fill
 from everbit.nn.binary import BinaryConv2d
@@ -32,30 +36,32 @@ LAYOUTS: dict[str, Layout] = {
     "quicknet_large": QUICKNET_LARGE,
 }
 
-MOST_LAYERS, MOST_FILTERS = 2000, 2**16
+MOST_FILTERS = 2**16
 BINOMIAL = np.outer([1.0, 2.0, 1.0], [1.0, 2.0, 1.0]) / 16
 
-_DAMAGE = (OSError, KeyError, ValueError, TypeError, RuntimeError, AttributeError, UnicodeDecodeError, OverflowError)
 _NUMBERED = re.compile(r"^(?P<kind>.*?)(?:_(?P<number>\d+))?$")
 
 
 def read_keras(path: Path) -> StoredTensors:
     """The weights of a file by name, `LAYER/WEIGHT`. Raises FormatError where it is damaged, or has links."""
-    try:
-        with h5py.File(path, "r") as file:
-            root = file.get("model_weights", file)
-            layers = [_text(name) for name in root.attrs["layer_names"][:MOST_LAYERS]]
-            tensors = {}
-            for layer in layers:
-                group = _member(root, layer)
-                for weight in (_text(name) for name in group.attrs["weight_names"]):
-                    found = _member(group, weight)
-                    tensors[f"{layer}/{weight.rpartition('/')[2].removesuffix(':0')}"] = _stored(path, found)
-            return StoredTensors(path, tensors)
-    except _DAMAGE as error:
-        raise FormatError(
-            f"{path} is damaged, or was not written to its end ({error}): save the weights again, copy the whole file"
-        ) from error
+    with TemporaryDirectory() as folder:
+        out = Path(folder) / "weights.safetensors"
+        done = subprocess.run(
+            [sys.executable, read_weights.__file__, str(path), str(out)], capture_output=True, text=True, check=False
+        )
+        if done.returncode == 0:
+            return StoredTensors(path, {name: _stored(values) for name, values in load_file(out).items()})
+    # Without a reason of its own the reader was stopped: by its limits, or by a crash of HDF5's library.
+    reason = (
+        done.stderr.strip() if done.returncode == read_weights.REFUSED else "HDF5's library comes to no end with it"
+    )
+    raise FormatError(
+        f"{path} is damaged, or was not written to its end ({reason}): save the weights again, copy the whole file"
+    )
+
+
+def _stored(values: NDArray[np.generic]) -> StoredTensor:
+    return StoredTensor(values.shape, values.dtype.name, lambda: values)
 
 
 def load_keras(tensors: StoredTensors) -> ImportedNetwork:
@@ -167,33 +173,3 @@ def _check_blur(tensors: StoredTensors, layer: str) -> None:
     values = tensors.take(name, (3, 3, shape[2], 1))
     if not np.allclose(values, BINOMIAL[:, :, None, None], rtol=0, atol=1e-6):
         raise UnsupportedError(f"{tensors.path}: {name} is not the binomial filter of QuickNet's blur pools")
-
-
-def _text(name: object) -> str:
-    return name.decode() if isinstance(name, bytes) else str(name)
-
-
-def _member(group: h5py.Group, name: str) -> h5py.Group | h5py.Dataset:
-    """A member of a group by its path; no link leads to another file."""
-    found = group
-    for part in name.split("/"):
-        if not isinstance(found.get(part, getlink=True), h5py.HardLink):
-            raise ValueError(f"{name!r} is missing or a link to another place")
-        found = found[part]
-    return found
-
-
-def _stored(path: Path, found: h5py.Dataset) -> StoredTensor:
-    if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
-        raise ValueError(f"{found.name} holds no values of its own")
-    name = found.name
-
-    def read() -> NDArray[np.generic]:
-        try:
-            with h5py.File(path, "r") as file:
-                values: NDArray[np.generic] = file[name][()]
-                return values
-        except _DAMAGE as error:
-            raise FormatError(f"{path}: {name} is damaged ({error}): copy the file again") from error
-
-    return StoredTensor(tuple(found.shape), found.dtype.name, read)
