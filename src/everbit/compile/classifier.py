@@ -10,6 +10,7 @@ from torch import fx, nn
 
 from everbit.compile.lowering import Lowering, floats
 from everbit.compile.program import Classifier, Head, Tensor
+from everbit.compile.rules.shapes import SOFTMAX
 from everbit.compile.trace import module_path
 from everbit.errors import CompileError, ConfigurationError
 from everbit.quantize.scale import Floats, parameter_values, range_exponent_of, scale_of
@@ -38,8 +39,15 @@ def network_head(graph: fx.GraphModule) -> NetworkHead:
     last = next(node for node in nodes if node.op == "output").args[0]
     if not isinstance(last, fx.Node):
         raise CompileError("the network returns more than one value: return the logits or the features alone")
-    module = graph.get_submodule(str(last.target)) if last.op == "call_module" else None
+    module = _module(graph, last)
+    while isinstance(module, SOFTMAX):
+        last = last.all_input_nodes[0]
+        module = _module(graph, last)
     return NetworkHead(last.all_input_nodes[0], module) if isinstance(module, nn.Linear) else NetworkHead(last, None)
+
+
+def _module(graph: fx.GraphModule, node: fx.Node) -> nn.Module | None:
+    return graph.get_submodule(str(node.target)) if node.op == "call_module" else None
 
 
 def lower_head(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import fx, nn
 
-from everbit.compile.lowering import Lowering, floats
+from everbit.compile.lowering import BATCH_NORMS, Lowering, floats
 from everbit.compile.program import Tensor
 from everbit.compile.trace import module_path
 from everbit.errors import CompileError
@@ -168,7 +168,12 @@ def _wide_coding(tensor: Tensor, latent: Latent) -> dict[str, int]:
 
 
 def _sum_unit(graph: fx.GraphModule, at: fx.Node) -> NDArray[np.float64] | None:
-    """The real value of one unit of a binary layer's sums of signs, by channel, where the cut's value is such sums."""
+    """The real value of one unit of a binary layer's sums of signs, by channel.
+
+    None unless the cut's value is such sums and batch norms alone read them.
+    """
+    if not _leads_to_norms(graph, at):
+        return None
     at = _before(graph, at, _KEEP_SUMS)
     module = _module(graph, at)
     if not isinstance(module, BinaryWeight) or not isinstance(
@@ -177,6 +182,15 @@ def _sum_unit(graph: fx.GraphModule, at: fx.Node) -> NDArray[np.float64] | None:
         return None
     unit = floats(module.alpha())
     return np.where(unit > 0, unit, 1.0)
+
+
+def _leads_to_norms(graph: fx.GraphModule, node: fx.Node) -> bool:
+    """Whether only batch norms read a node, at once or through steps that keep the numbers of sums."""
+    modules = [(user, _module(graph, user)) for user in node.users]
+    return all(
+        isinstance(module, BATCH_NORMS) or (isinstance(module, _KEEP_SUMS) and _leads_to_norms(graph, user))
+        for user, module in modules
+    )
 
 
 def _before(graph: fx.GraphModule, node: fx.Node, steps: tuple[type[nn.Module], ...]) -> fx.Node:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from torch import fx, nn
 
+from everbit.compile.canonical import canonical, module_path
 from everbit.errors import CompileError
 from everbit.nn.binary import BinaryWeight, LearnedBias, RPReLU, Sign
 from everbit.nn.quantize import FloorQuantize
 from everbit.nn.windows import BlurPool2d, SamePad2d
+
+__all__ = ["module_path", "trace"]
 
 _LEAVES = (BinaryWeight, LearnedBias, RPReLU, Sign, FloorQuantize, BlurPool2d, SamePad2d)
 
@@ -20,20 +23,16 @@ class _Tracer(fx.Tracer):
 
 
 def trace(network: nn.Module) -> fx.GraphModule:
-    """The network as a torch.fx graph, in evaluation mode. Raises CompileError where it cannot be traced."""
+    """The network as a torch.fx graph, in evaluation mode, with one form of each step (canonical.py).
+
+    Raises CompileError where it cannot be traced, or calls something in a way that the compiler does not know.
+    """
     network = network.eval()
     try:
-        return fx.GraphModule(network, _Tracer().trace(network))
+        graph = fx.GraphModule(network, _Tracer().trace(network))
     except Exception as error:
         raise CompileError(
             f"{type(network).__name__} cannot be traced ({error}): "
             "its forward may not branch on values or shapes of tensors"
         ) from error
-
-
-def module_path(node: fx.Node) -> str:
-    """The path of the innermost module a node belongs to; the node's own name outside of any."""
-    if node.op == "call_module":
-        return str(node.target)
-    stack = list(node.meta.get("nn_module_stack", {}))
-    return str(stack[-1]) if stack and stack[-1] else node.name
+    return canonical(graph)

@@ -11,13 +11,14 @@ from collections.abc import Callable
 import torch
 from torch import fx, nn
 
-from everbit.compile.clamps import CLAMP_FUNCTIONS, CLAMP_METHODS, CLAMP_MODULES
+from everbit.compile.clamps import CLAMP_MODULES
 from everbit.compile.lowering import Lowering
-from everbit.compile.rules.activations import clamp, rprelu
+from everbit.compile.plain_steps import FlattenTo, MultiplyAdd, Squeeze
+from everbit.compile.rules.activations import clamp, prelu, rprelu
 from everbit.compile.rules.binary import binary_layer, learned_bias, sign
 from everbit.compile.rules.image import floor_quantize
 from everbit.compile.rules.joins import add, concat
-from everbit.compile.rules.norm import batch_norm
+from everbit.compile.rules.norm import batch_norm, multiply_add
 from everbit.compile.rules.pools import average_pool, blur_pool, global_average_pool, global_max_pool, max_pool
 from everbit.compile.rules.real import real_layer
 from everbit.compile.rules.shapes import flatten, same
@@ -40,41 +41,30 @@ MODULE_RULES: dict[type[nn.Module], Rule] = {
     Sign: sign,
     FloorQuantize: floor_quantize,
     RPReLU: rprelu,
+    nn.PReLU: prelu,
     nn.AvgPool2d: average_pool,
     nn.MaxPool2d: max_pool,
     BlurPool2d: blur_pool,
     nn.AdaptiveAvgPool2d: global_average_pool,
     nn.AdaptiveMaxPool2d: global_max_pool,
-    nn.Flatten: flatten,
+    **dict.fromkeys((nn.Flatten, FlattenTo, Squeeze), flatten),
+    MultiplyAdd: multiply_add,
     **dict.fromkeys(NOTHING, same),
     **PAD_RULES,
     **dict.fromkeys(CLAMP_MODULES, clamp),
 }
-FUNCTION_RULES: dict[object, Rule] = {
-    operator.add: add,
-    operator.iadd: add,
-    torch.add: add,
-    torch.cat: concat,
-    torch.flatten: flatten,
-    **dict.fromkeys(CLAMP_FUNCTIONS, clamp),
-}
-METHOD_RULES: dict[str, Rule] = {"flatten": flatten, **dict.fromkeys(CLAMP_METHODS, clamp)}
+FUNCTION_RULES: dict[object, Rule] = {operator.add: add, torch.cat: concat}
+"""What has no module (compile/canonical.py)."""
 
 
 def lower(low: Lowering, node: fx.Node) -> None:
     """Applies the rule of a node. Raises CompileError, naming the module, where there is none."""
-    rule: Rule | None = None
     module = low.module(node)
-    if module is not None:
-        rule = MODULE_RULES.get(type(module))
-        what = type(module).__name__
-    else:
-        if node.op == "call_function":
-            rule = FUNCTION_RULES.get(node.target)
-        elif node.op == "call_method":
-            rule = METHOD_RULES.get(str(node.target))
-        what = f"{node.op} {getattr(node.target, '__name__', node.target)}"
+    rule = FUNCTION_RULES.get(node.target) if module is None else MODULE_RULES.get(type(module))
+    what = getattr(node.target, "__name__", str(node.target)) if module is None else type(module).__name__
     if rule is None:
-        supported = sorted({m.__name__ for m in MODULE_RULES} | {"add", "cat"})
+        supported = sorted(
+            {m.__name__ for m in MODULE_RULES if m.__module__ != MultiplyAdd.__module__} | {"add", "cat"}
+        )
         raise low.error(node, f"{what} has no lowering rule", f"use {', '.join(supported)}")
     rule(low, node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from torch import fx
+from torch import Tensor, fx, nn
 
 from everbit.compile.clamps import clamp_bounds
 from everbit.compile.lowering import Lowering, floats, named_scale
@@ -17,9 +17,21 @@ from everbit.nn.binary import RPReLU
 
 def rprelu(low: Lowering, node: fx.Node) -> None:
     """Bias, PReLU, bias."""
-    index, source = low.read(node)
-    module, target = low.module(node), low.activation(node)
+    module = low.module(node)
     assert isinstance(module, RPReLU)
+    _prelu(low, node, {"pre": module.bias_in, "slope": module.slope, "post": module.bias_out})
+
+
+def prelu(low: Lowering, node: fx.Node) -> None:
+    """PReLU alone, with one slope or one for each channel."""
+    module = low.module(node)
+    assert isinstance(module, nn.PReLU)
+    _prelu(low, node, {"slope": module.weight.expand(low.shape(node)[2])})
+
+
+def _prelu(low: Lowering, node: fx.Node, parameters: dict[str, nn.Parameter | Tensor]) -> None:
+    index, source = low.read(node)
+    target = low.activation(node)
     low.tensor[node] = low.builder.add(
         "rprelu",
         module_path(node),
@@ -29,11 +41,7 @@ def rprelu(low: Lowering, node: fx.Node) -> None:
             **named_scale("input", source.scale * 2.0**U_FRACTION),
             **named_scale("output", 2.0**-U_FRACTION / target.scale),
         },
-        parameters={
-            "pre": low.parameter(floats(module.bias_in), least=0),
-            "slope": low.parameter(floats(module.slope), least=0),
-            "post": low.parameter(floats(module.bias_out), least=0),
-        },
+        parameters={name: low.parameter(floats(values), least=0) for name, values in parameters.items()},
     )
 
 

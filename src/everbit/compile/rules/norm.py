@@ -6,6 +6,7 @@ import numpy as np
 from torch import fx, nn
 
 from everbit.compile.lowering import Lowering, RealWeights, floats, named_scale
+from everbit.compile.plain_steps import MultiplyAdd
 from everbit.compile.rules.real import frozen
 from everbit.compile.rules.thresholds import taken_by_signs
 from everbit.compile.trace import module_path
@@ -28,6 +29,8 @@ def batch_norm(low: Lowering, node: fx.Node) -> None:
     assert isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d))
     gamma = floats(module.weight) if module.affine else np.ones(module.num_features)
     beta = floats(module.bias) if module.affine else np.zeros(module.num_features)
+    if module.running_mean is None:
+        raise low.error(node, "has no statistics of its own", "build it with track_running_stats=True")
     mean, sigma = floats(module.running_mean), np.sqrt(floats(module.running_var) + module.eps)
     if node in low.learnable:
         measured_mean, variance = low.calibration.statistics[node]
@@ -44,9 +47,24 @@ def batch_norm(low: Lowering, node: fx.Node) -> None:
         weight, bias = layer.weight * factor[:, None, None, None], beta + (layer.bias - mean) * factor
         frozen(low, source, node, low.activation(node), RealWeights(weight, bias, layer.groups))
         return
-    factor, offset = gamma / sigma, beta - mean * gamma / sigma
+    _frozen(low, node, gamma / sigma, beta - mean * gamma / sigma)
+
+
+def multiply_add(low: Lowering, node: fx.Node) -> None:
+    """A constant times an activation, and a constant added to one."""
+    module = low.module(node)
+    assert isinstance(module, MultiplyAdd)
+    if node in low.learnable:
+        raise low.error(node, "takes a constant behind the cut", "fold it into a batch norm, or cut the network later")
+    channels = low.shape(node)[2]
+    factor, offset = (np.broadcast_to(floats(constant), channels) for constant in (module.factor, module.offset))
+    _frozen(low, node, factor, offset)
+
+
+def _frozen(low: Lowering, node: fx.Node, factor: Floats, offset: Floats) -> None:
+    """factor * x + offset by channel: thresholds where only signs read it, else a layer."""
     if not taken_by_signs(low, node, factor, offset):
-        index, before = low.by_channel(node, source)
+        index, before = low.by_channel(node, low.source(node))
         low.multiply_add(node, index, before.then(factor, offset), low.activation(node))
 
 

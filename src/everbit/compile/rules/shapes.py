@@ -7,7 +7,12 @@ from dataclasses import replace
 from torch import fx, nn
 
 from everbit.compile.lowering import ByChannel, Lowering
+from everbit.compile.plain_steps import FlattenTo, Squeeze
+from everbit.compile.rules.thresholds import NOTHING
 from everbit.compile.trace import module_path
+
+SOFTMAX = (nn.Softmax, nn.LogSoftmax)
+"""What a network may end in: the head brings its own."""
 
 
 def same(low: Lowering, node: fx.Node) -> None:
@@ -22,7 +27,12 @@ def same(low: Lowering, node: fx.Node) -> None:
 
 def flatten(low: Lowering, node: fx.Node) -> None:
     """A map to a row of channels; nothing right in front of the head, which reads maps."""
-    before = low.source(node)
+    before, module = low.source(node), low.module(node)
+    if isinstance(module, (FlattenTo, Squeeze)) and not module.fits(*low.shape(before)):
+        height, width, channels = low.shape(before)
+        raise low.error(
+            node, f"makes other rows of a map of {height}x{width}x{channels}", "use nn.Flatten() or x.flatten(1)"
+        )
     if _leads_to_the_head(low, node) and not low.is_cut(node):
         same(low, node)
         return
@@ -44,7 +54,7 @@ def _leads_to_the_head(low: Lowering, node: fx.Node) -> bool:
     """Whether only the network's own head, or its output, reads a node."""
     for user in node.users:
         module = low.module(user)
-        if isinstance(module, (nn.Dropout, nn.Identity)):
+        if isinstance(module, (*NOTHING, nn.Flatten, *SOFTMAX)):
             if not _leads_to_the_head(low, user):
                 return False
         elif user.op != "output" and not (

@@ -15,7 +15,7 @@ from everbit.compile.trace import module_path
 from everbit.nn.binary import BinaryWeight, LearnedBias, Sign
 from everbit.quantize.scale import NARROW, WIDE, Floats
 
-NOTHING = (nn.Identity, nn.Dropout, nn.Dropout2d)
+NOTHING = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.AlphaDropout)
 """Modules that change nothing when a network runs."""
 
 _KEEP_ORDER = (*NOTHING, nn.Flatten, nn.MaxPool2d, nn.AdaptiveMaxPool2d)
