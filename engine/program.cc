@@ -73,7 +73,8 @@ const char* Program::check_tables(size_t bytes) {
         int64_t{1} * t.height * t.width * t.channels > kMaxElements) {
       return "a tensor of the program has an impossible shape";
     }
-    if (!known_width(t.bits) || !inside(t.zero_point, INT16_MIN, INT16_MAX) || (t.bits == 32 && t.zero_point != 0)) {
+    const int32_t half = t.bits == 8 ? 1 << 7 : t.bits == 16 ? 1 << 15 : 0;  // of the integers a zero point may be
+    if (!known_width(t.bits) || (t.zero_point != 0 && !inside(t.zero_point, -half, half - 1))) {
       return "a tensor of the program has an impossible width or zero point";
     }
   }

@@ -55,7 +55,7 @@ inline bool suits_map(const Program& program, const LayerRecord& layer) {
   const TensorRecord& in = program.tensor(layer.inputs[0]);
   const TensorRecord& out = program.tensor(layer.output);
   const Window window = binary_window(layer);
-  if (window.stride != 1) return false;
+  if (!kTilesExist || window.stride != 1) return false;
   const SignMap map(in, out, window, 1);
   const int64_t computed = int64_t{map.width} * (program.learnable(layer) ? map.height : out.height);
   return int64_t{out.pixels()} * 20 >= computed * 11;
@@ -282,8 +282,8 @@ void sums_by_map(const Context& context, const MapScratch& room, const F& make_u
         const SignColumns columns{first, 2 * n + 1 < blocks ? first + int64_t{steps} * 8 : nullptr, map.window.taps(), map.words};
         if (runs > 1) sign_panel(columns, panel);
         for (int32_t run = 0; run < runs; ++run, turn ^= 1) {
-          const int32_t cell = tiles * run / runs * kTileRows;
-          const int32_t next_cell = tiles * (run + 1) / runs * kTileRows;
+          const int32_t cell = static_cast<int32_t>(int64_t{tiles} * run / runs) * kTileRows;
+          const int32_t next_cell = static_cast<int32_t>(int64_t{tiles} * (run + 1) / runs) * kTileRows;
           const int32_t end = next_cell < cells ? next_cell : cells;
           int32_t* block = sums + turn * kMapRows * kPanelColumns;
           if (runs > 1) {

@@ -63,7 +63,7 @@ struct GeneralScratch : ForwardScratch {
 };
 
 bool may_be_packed(const Program& program, const LayerRecord& layer) {
-  return convolution_groups(layer) == 1 && program.tensor(layer.inputs[0]).bits != 32;
+  return kPackedGemmExists && convolution_groups(layer) == 1 && program.tensor(layer.inputs[0]).bits != 32;
 }
 
 // The way of packed_gemm().
@@ -112,13 +112,15 @@ struct InnerColumns {
   int32_t first = 0, last = 0;
 
   InnerColumns(const Window& w, const TensorRecord& in, const TensorRecord& out, int32_t row, int32_t spare) {
-    const int32_t top = row * w.stride - w.top;
-    if (top < 0 || top + w.kernel_height > in.height || in.width < w.kernel_width) return;
+    const int32_t bottom = row * w.stride - w.top + w.kernel_height;
+    if (bottom < w.kernel_height || bottom > in.height) return;
+    // Up to `spare` values, several pixels where there are few channels, are read behind each row under the window; behind the last pixel
+    // of the image there may be nothing.
+    const int64_t behind = int64_t{in.width} * (in.height - bottom + 1) - (spare + in.channels - 1) / in.channels;
+    const int32_t width = behind < in.width ? static_cast<int32_t>(behind) : in.width;
+    if (width < w.kernel_width) return;
     first = (w.left + w.stride - 1) / w.stride;
-    last = (in.width - w.kernel_width + w.left) / w.stride + 1;
-    // Up to `spare` values are read behind each row under the window: behind the last row of the image there may be none.
-    const bool at_end = top + w.kernel_height == in.height && spare > 0;
-    if (at_end && (last - 1) * w.stride - w.left + w.kernel_width == in.width) --last;
+    last = (width - w.kernel_width + w.left) / w.stride + 1;
     last = last < out.width ? last : out.width;
     if (last < first) first = last = 0;
   }

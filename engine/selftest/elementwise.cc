@@ -125,7 +125,8 @@ void prelu_vector(Draw& draw) {
   const int32_t x_zero_point = static_cast<int32_t>(rest.next(Numbers::bottom(x_bits), Numbers::top(x_bits)));
   const int32_t drawn = static_cast<int32_t>(rest.next(Numbers::bottom(y_bits), Numbers::top(y_bits)));
   const int32_t y_zero_point = y_bits == 32 ? 0 : drawn;
-  prelu_loop({x, y, x_bits, y_bits, pixels, channels, to_real, x_zero_point, pre, slope, draw.parameters[4], post, output, y_zero_point}, 1);
+  prelu_loop({x, y, x_bits, y_bits, pixels, channels, to_real, x_zero_point, pre, slope, draw.parameters[4], post, output, y_zero_point},
+             1);
   add_integers(draw.digest, y, y_bits, count);
 }
 

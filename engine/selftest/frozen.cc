@@ -7,8 +7,8 @@
 
 namespace everbit::selftest {
 
-// bits of the values, bits of a sum, what follows (1 clamp, 2 affine, 4 add, 8 sign, 16 values kept), places, channels; fills of sums and
-// shortcut, and of the constants.
+// bits of the values, bits of a sum, what follows (1 clamp, 2 affine, 4 add, 8 sign, 16 values kept; 32: constants under which few values
+// saturate), places, channels; fills of sums and shortcut, and of the constants.
 void epilogue_vector(Draw& draw) {
   const int32_t bits = draw.parameters[0], sum_bits = draw.parameters[1], follows = draw.parameters[2];
   const int32_t places = draw.parameters[3], channels = draw.parameters[4];
@@ -42,6 +42,17 @@ void epilogue_vector(Draw& draw) {
   layers.add_B = static_cast<int32_t>(rest.next(-kMaxOffset, kMaxOffset));
   layers.add_s = static_cast<int32_t>(rest.random.next() % 30);
   rest.write(threshold, width, -(int64_t{1} << bits), int64_t{1} << bits);
+  if (follows & 32) {
+    for (size_t c = 0; c < width; ++c) {
+      affine.A[c] = static_cast<int16_t>(affine.A[c] >> 6);
+      affine.B[c] >>= 16;
+      affine.s[c] = static_cast<uint8_t>(8 + affine.s[c] % 8);
+    }
+    layers.A0 >>= 4;
+    layers.A1 >>= 4;
+    layers.add_B >>= 14;
+    layers.add_s = 6 + layers.add_s % 8;
+  }
   if (clamps) {
     layers.low = low;
     layers.high = high;

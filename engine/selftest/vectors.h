@@ -10,7 +10,7 @@
 
 namespace everbit::selftest {
 
-// One call of a kernel on numbers drawn from `seed`. What the parameters mean stands with each family in kernels.cc.
+// One call of a kernel on numbers drawn from `seed`. What the parameters mean stands with each family (draw.h).
 struct KernelVector {
   const char* name;
   int32_t family;

@@ -94,9 +94,13 @@ def test_numbers_of_a_tensor(name: str, values: list[int]) -> None:
         refused(fields().changed(**{f"tensor__0__{name}": value}), "impossible width or zero point")
 
 
-def test_zero_points_of_32_bits() -> None:
-    for value in (1, -1, 2**15 - 1, INT32_LEAST):
-        refused(fields().changed(tensor__0__bits=32, tensor__0__zero_point=value), "impossible width or zero point")
+@pytest.mark.parametrize(
+    ("bits", "values"), [(1, [1, -1]), (8, [128, -129, 2**15 - 1, -(2**15)]), (32, [1, -1, 2**15 - 1])]
+)
+def test_zero_points_are_integers_of_the_tensor(bits: int, values: list[int]) -> None:
+    """Kernels for 8-bit values take zero points in 8 bits too."""
+    for value in (*values, INT32_LEAST):
+        refused(fields().changed(tensor__0__bits=bits, tensor__0__zero_point=value), "impossible width or zero point")
 
 
 def test_a_tensor_of_another_shape_than_its_layer_makes() -> None:

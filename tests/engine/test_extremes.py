@@ -98,6 +98,21 @@ def test_borders_at_the_most_terms(pad_value: int, isa: str) -> None:
     np.testing.assert_array_equal(values(network, program, program.layers[-1].output, 1), expected)
 
 
+def test_a_binary_convolution_of_many_places(isa: str) -> None:
+    """A map of 1.5 million cells: its runs of 64, times its tiles of 16, are more than 2^31."""
+    side = 1220
+    builder = ProgramBuilder(np.random.default_rng(0), 16)
+    signs = builder.sign(builder.input(side, side, 1), learnable=False)
+    sums = builder.binary_convolution(signs, 1, False, 1, 1, 0)
+    weight = 1 if builder.layers[-1].arrays["bits"].ravel()[0] else -1
+    builder.latent(builder.global_max_pool(sums), 8)
+    program = builder.finish()
+    image = np.random.default_rng(1).choice([-1, 1], (1, side, side, 1))
+    network = build(program, 1)
+    network.encode(pixels(image))
+    np.testing.assert_array_equal(values(network, program, sums, 1), weight * image)
+
+
 def program_without_more_terms(kind: str) -> Program:
     shape = (3, 3, 3641) if kind == "input" else (3, 3, 1)
     return sign_convolution(np.ones((3641 if kind == "output" else 1, *shape), np.int64), 3, 3)

@@ -97,9 +97,7 @@ def assert_parameters_equal(program: Program, native: engine.Network, reference:
                 assert native.weight_bits(index) == bits.tobytes()
 
 
-def check_program(
-    program: Program, q_bin: int, q_nonbin: int, rng: np.random.Generator, batch: int = BATCH
-) -> None:
+def check_program(program: Program, q_bin: int, q_nonbin: int, rng: np.random.Generator, batch: int = BATCH) -> None:
     native, reference = build(program, q_bin, q_nonbin, batch), ReferenceNetwork(program, q_bin, q_nonbin, CLASSES)
     images = random_images(rng, program, batch)
     codes = reference.frozen_forward(images)
@@ -223,6 +221,31 @@ def test_binary_convolutions_of_maps(
     sums = builder.binary_convolution(builder.sign(source, True, True), outputs, True, kernel, 1, padding, pad_value)
     builder.global_average_pool(builder.rprelu(builder.batch_norm(sums), False, False))
     check_program(builder.finish(), q_bin, q_nonbin, rng, batch)
+
+
+ENDS = [  # height, width, kernel, stride, padding
+    (3, 1, 1, 1, 0),
+    (4, 3, 1, 2, 0),
+    (5, 4, 2, 1, 0),
+    (7, 6, 5, 1, 0),
+    (7, 11, 5, 2, 2),
+]
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("shape", ENDS, ids=lambda shape: "x".join(map(str, shape)))
+def test_convolutions_whose_last_window_ends_the_tensor(
+    shape: tuple[int, int, int, int, int], channels: int, isa: str
+) -> None:
+    """Kernels that read a few values behind a window do not read behind the tensor (the sanitizers see it)."""
+    height, width, kernel, stride, padding = shape
+    for q_f in (8, 16):
+        rng = np.random.default_rng([height, q_f])
+        builder = ProgramBuilder(rng, q_f)
+        source = builder.frozen_convolution(builder.input(height, width, 2), channels)
+        source = builder.latent(builder.frozen_convolution(source, 5, kernel, stride, padding), 8)
+        builder.global_average_pool(builder.batch_norm(builder.learnable_convolution(source, 3, 1, 1, 0)))
+        check_program(builder.finish(), 8, 16, rng)
 
 
 def test_gradient_from_the_features(isa: str) -> None:

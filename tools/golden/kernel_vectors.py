@@ -212,7 +212,7 @@ _CASES: list[tuple[str, list[tuple[int, ...]], list[tuple[str, str]]]] = [
             (bits, sum_bits, follows, places, channels)
             for bits in (8, 16)
             for sum_bits, places, channels in ((16, 3, 37), (32, 5, 24))
-            for follows in (18, 19, 10, 27, 22, 14, 31)
+            for follows in (18, 19, 10, 27, 22, 14, 31, 50, 42, 54, 46, 63)
         ],
         [ANY],
     ),

@@ -159,7 +159,7 @@ def short_requantize(
 def epilogue(
     digest: Digest, draws: Draws, second: str, bits: int, sum_bits: int, follows: int, places: int, channels: int
 ) -> None:
-    """follows: 1 clamp, 2 affine, 4 add, 8 sign, 16 values kept."""
+    """follows: 1 clamp, 2 affine, 4 add, 8 sign, 16 values kept; 32: constants under which few values saturate."""
     values = draws.integers(places * channels, 16, False).reshape(places, channels)
     shortcut = draws.integers(places * channels, bits, False).reshape(places, channels)
     draws.fill = second
@@ -169,6 +169,10 @@ def epilogue(
     A0, A1 = draws.number(1 - 2**13, 2**13 - 1), draws.number(1 - 2**13, 2**13 - 1)
     B, s = draws.number(-MAX_OFFSET, MAX_OFFSET), draws.below(30)
     threshold = draws.numbers(channels, -(2**bits), 2**bits)
+    if follows & 32:
+        A, offset, shifts = constants
+        constants = (A >> 6, offset >> 16, 8 + shifts % 8)
+        A0, A1, B, s = A0 >> 4, A1 >> 4, B >> 14, 6 + s % 8
     if follows & 1:
         values = np.clip(values, low, high)
     if follows & 2:

@@ -43,6 +43,13 @@ struct PackedGemmCall {
 using PackWeights = void(const int8_t* w, int32_t segments, int32_t length, int32_t columns, int32_t bits, uint32_t* packed);
 using PackedGemm = void(const PackedGemmCall&);
 
+// Whether any instruction set of this build has a kernel: where none has, no memory is planned for packed weights.
+#if defined(EVERBIT_HAS_X86)
+constexpr bool kPackedGemmExists = true;
+#else
+constexpr bool kPackedGemmExists = false;
+#endif
+
 // Whether the active instruction set has a kernel; int_gemm() is faster without.
 bool packed_gemm_is_fast();
 

@@ -74,6 +74,13 @@ SignSums sign_sums_scalar;
 SignSums sign_sums_amx;
 SignSumsOnce sign_sums_once_amx;
 
+// Whether any instruction set of this build has tiles: where none has, no memory is planned for maps.
+#if defined(EVERBIT_HAS_AMX)
+constexpr bool kTilesExist = true;
+#else
+constexpr bool kTilesExist = false;
+#endif
+
 // Whether the active instruction set has tiles; without them xnor_gemm() is faster.
 bool sign_convolution_is_fast();
 

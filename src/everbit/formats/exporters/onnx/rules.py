@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import fx, nn
 
-from everbit.compile.clamps import CLAMP_FUNCTIONS, CLAMP_METHODS, CLAMP_MODULES
+from everbit.compile.clamps import CLAMP_MODULES
 from everbit.compile.rules.thresholds import NOTHING
 from everbit.formats.exporters.onnx import layers, steps, windows
 from everbit.formats.exporters.onnx.builder import GraphBuilder
@@ -49,12 +49,10 @@ FUNCTION_RULES: dict[object, Rule] = {
     torch.flatten: steps.reshape,
     torch.reshape: steps.reshape,
     torch.mean: steps.mean,
-    **dict.fromkeys(CLAMP_FUNCTIONS, steps.clamp),
 }
 METHOD_RULES: dict[str, Rule] = {
     **dict.fromkeys(("flatten", "view", "reshape"), steps.reshape),
     "mean": steps.mean,
-    **dict.fromkeys(CLAMP_METHODS, steps.clamp),
 }
 
 
