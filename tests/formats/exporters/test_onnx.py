@@ -68,7 +68,7 @@ class Functional(nn.Module):
         both = torch.cat([y, x], dim=1)
         means = torch.cat((both.mean((2, 3)), torch.mean(both, dim=[-1, -2], keepdim=True).flatten(1)), 1)
         rows = torch.cat([both.view(x.size(0), -1), means], dim=-1)
-        return self.head(torch.relu(torch.flatten(rows.reshape(x.shape[0], 6, -1), 1)))
+        return self.head(torch.relu(torch.flatten(rows * 0.5 + 1, 1)))
 
 
 def binary(**options: object) -> Callable[[], nn.Module]:
@@ -225,12 +225,10 @@ class NoRow(nn.Module):
         (nn.Sequential(nn.Sequential(nn.ReLU(), nn.GELU()), nn.Flatten()), r"^0\.0\.1: GELU has no rule"),
         (NoRow(lambda x: torch.sin(x).flatten(1)), r"call_function sin has no rule"),
         (NoRow(lambda x: x.sin().flatten(1)), r"call_method sin has no rule"),
-        (NoRow(lambda x: (x + 1).flatten(1)), r"reads no activation as its input 1"),
-        (NoRow(lambda x: torch.add(x, x, alpha=2).flatten(1)), r"adds with alpha"),
         (NoRow(lambda x: torch.cat([x, x]).flatten(1)), r"joins along the batch"),
         (NoRow(lambda x: torch.flatten(x)), r"changes the batch"),
-        (NoRow(lambda x: x.mean(0).flatten(1)), r"takes the mean over the batch"),
-        (NoRow(lambda x: x.mean()), r"takes the mean over the batch"),
+        (NoRow(lambda x: x.mean(0).flatten(1)), r"mean reduces the axes"),
+        (NoRow(lambda x: x.mean()), r"mean reduces the axes"),
         (NoRow(lambda x: (x.flatten(1), x)), r"returns no row of values"),
         (nn.ReLU(), r"returns no row of values"),
         (nn.Linear(9, 4), r"reads no rows"),
@@ -244,7 +242,7 @@ class NoRow(nn.Module):
     ],
 )
 def test_what_cannot_be_exported_is_named(network: nn.Module, message: str) -> None:
-    with pytest.raises(UnsupportedError, match=message):
+    with pytest.raises((CompileError, UnsupportedError), match=message):
         onnx_model(nn.Sequential(network), MAP)
 
 

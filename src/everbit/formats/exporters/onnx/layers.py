@@ -6,6 +6,7 @@ import torch
 from onnx import TensorProto
 from torch import Tensor, fx, nn
 
+from everbit.compile.plain_steps import MultiplyAdd
 from everbit.formats.exporters.onnx.builder import GraphBuilder
 from everbit.formats.exporters.onnx.windows import Sides, add_border, pads, same_sides
 from everbit.nn.binary import BinaryConv2d, BinaryLinear, BinaryWeight, LearnedBias, RPReLU
@@ -112,6 +113,19 @@ def learned_bias(build: GraphBuilder, node: fx.Node) -> None:
     assert isinstance(module, LearnedBias)
     bias = build.weight(node, "bias", _per_channel(module.bias))
     build.values[node] = build.step(node, "Add", [build.read(node), bias])
+
+
+def multiply_add(build: GraphBuilder, node: fx.Node) -> None:
+    """x * factor + offset, by channel."""
+    module = build.module(node)
+    assert isinstance(module, MultiplyAdd)
+    by_channel = (-1, *[1] * (len(build.input_shape(node)) - 2))
+    factor, offset = (
+        build.weight(node, part, values.view(by_channel))
+        for part, values in (("factor", module.factor), ("offset", module.offset))
+    )
+    scaled = build.step(node, "Mul", [build.read(node), factor], "scaled")
+    build.values[node] = build.step(node, "Add", [scaled, offset])
 
 
 def rprelu(build: GraphBuilder, node: fx.Node) -> None:

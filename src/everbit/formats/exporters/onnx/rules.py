@@ -9,6 +9,7 @@ import torch
 from torch import fx, nn
 
 from everbit.compile.clamps import CLAMP_MODULES
+from everbit.compile.plain_steps import FlattenTo, MultiplyAdd, Squeeze
 from everbit.compile.rules.thresholds import NOTHING
 from everbit.formats.exporters.onnx import layers, steps, windows
 from everbit.formats.exporters.onnx.builder import GraphBuilder
@@ -37,7 +38,8 @@ MODULE_RULES: dict[type[nn.Module], Rule] = {
     SamePad2d: windows.same_pad,
     nn.ZeroPad2d: windows.constant_pad,
     nn.ConstantPad2d: windows.constant_pad,
-    nn.Flatten: steps.reshape,
+    **dict.fromkeys((nn.Flatten, FlattenTo, Squeeze), steps.reshape),
+    MultiplyAdd: layers.multiply_add,
     **dict.fromkeys(NOTHING, steps.same),
     **dict.fromkeys(CLAMP_MODULES, steps.clamp),
 }
