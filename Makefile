@@ -1,8 +1,9 @@
 PYTHON ?= python3
 VENV := .venv
+PEERS := .venv-peers
 SOURCES := pyproject.toml CMakeLists.txt LICENSE README.md $(shell find src engine benchmarks -type f -not -path "*/__pycache__/*")
 
-.PHONY: demo test test-cross test-sanitized clean
+.PHONY: demo test test-peers test-cross test-sanitized clean
 
 # The main job: three learners on the packaged images, with the base install only.
 demo: $(VENV)/installed
@@ -13,6 +14,10 @@ test: $(VENV)/installed-for-tests
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/python -m pytest
+
+# What is compared with Larq Compute Engine and LiteRT, in an environment of its own: Larq's interpreter needs NumPy 1.
+test-peers: $(PEERS)/installed-for-tests
+	$(PEERS)/bin/python -m pytest tests/formats/importers tests/benchmarks
 
 # The same bits on ARM, RISC-V, Cortex-M and every instruction set of this machine; installs cross compilers and emulators from Debian.
 test-cross:
@@ -28,10 +33,10 @@ test-sanitized: $(VENV)/installed-for-tests
 	  $(VENV)/bin/python -m pytest tests/engine tests/attacks tests/formats tests/learner
 
 clean:
-	rm -rf $(VENV) build out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) build out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(VENV)/bin/pip:
-	$(PYTHON) -m venv $(VENV)
+%/bin/pip:
+	$(PYTHON) -m venv $*
 
 $(VENV)/installed: $(SOURCES) | $(VENV)/bin/pip
 	$(VENV)/bin/python -m pip install .
@@ -41,3 +46,7 @@ $(VENV)/installed: $(SOURCES) | $(VENV)/bin/pip
 $(VENV)/installed-for-tests: $(SOURCES) constraints.txt | $(VENV)/bin/pip
 	$(VENV)/bin/python -m pip install --constraint constraints.txt ".[test]"
 	touch $(VENV)/installed $@
+
+$(PEERS)/installed-for-tests: $(SOURCES) constraints.txt | $(PEERS)/bin/pip
+	$(PEERS)/bin/python -m pip install --constraint constraints.txt ".[peers,test]"
+	touch $@
