@@ -109,7 +109,7 @@ def engine_logits(program: Program, pixels: np.ndarray) -> np.ndarray:
         images = pixels[first : first + batch]
         network.forward(network.encode(images))
         raw = np.frombuffer(network.activation(index, len(images)), f"<i{tensor.bits // 8}")
-        found.append((raw.reshape(len(images), -1) - tensor.zero_point) * tensor.scale)
+        found.append((raw.reshape(len(images), -1).astype(np.int64) - tensor.zero_point) * tensor.scale)
     return np.concatenate(found)
 
 
