@@ -64,7 +64,7 @@ void epilogue_vector(Draw& draw) {
   }
   layers.add = adds;
   if (signs) layers.threshold = threshold;
-  for (size_t i = 0; i < words; ++i) bit_words[i] = 0;  // those of no column are not written
+  for (size_t i = 0; i < words; ++i) bit_words[i] = ~uint64_t{0};  // bytes of no column are not written
   const int64_t sign_stride = int64_t{words_for(channels)} * 8;
   for (int32_t c = 0; c < channels; c += kEpilogueColumns) {
     EpilogueColumns columns;

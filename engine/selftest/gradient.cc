@@ -138,7 +138,7 @@ void prelu_gradient_vector(Draw& draw) {
   draw.digest.add(totals, 3 * width);
 }
 
-// bits of x, bits of g, count; fills of x and g, and of the bounds.
+// bits of x, bits of g, count, how far beyond the values bounds may lie; fills of x and g, and of the bounds.
 void mask_vector(Draw& draw) {
   const int32_t x_bits = draw.parameters[0], g_bits = draw.parameters[1], count = draw.parameters[2];
   const size_t size = static_cast<size_t>(count);
@@ -149,7 +149,7 @@ void mask_vector(Draw& draw) {
   write_integers(draw.first, x, x_bits, size, false);
   write_integers(draw.first, g, g_bits, size, true);
   Numbers rest = draw.rest();
-  const int64_t beyond = x_bits == 32 ? 0 : 1;  // bounds of short values may lie one beyond them
+  const int64_t beyond = draw.parameters[3];
   const int32_t low = static_cast<int32_t>(rest.next(Numbers::bottom(x_bits) - beyond, 0));
   const int32_t high = static_cast<int32_t>(rest.next(0, Numbers::top(x_bits) + beyond));
   mask_loop({x, x_bits, low, high, g, values, g_bits, count});

@@ -247,8 +247,13 @@ _CASES: list[tuple[str, list[tuple[int, ...]], list[tuple[str, str]]]] = [
         [(8, 16, 3, 37, 15), (16, 8, 3, 65, 0), (16, 16, 2, 33, 13)],
         [ANY, *EVERY_END, ("ends", "ends")],
     ),
-    # bits of x, bits of g, count
-    ("mask", [(x, g, 67) for x in (8, 16, 32) for g in (8, 16)], [ANY, ("ends", "ends")]),
+    # bits of x, bits of g, count, how far beyond the values bounds may lie
+    (
+        "mask",
+        [(x, g, 67, beyond) for x, beyond in ((8, 1), (16, 1), (32, 0)) for g in (8, 16)],
+        [ANY, ("ends", "ends")],
+    ),
+    ("mask", [(x, 16, 33, 0) for x in (8, 16, 32)], [("ends", "lowest"), ("ends", "highest")]),
     # whole blocks of 16 channels under windows of 3 x 3: bits of x, bits of g, side of the kernel, stride, channels
     ("depthwise", [(8, 8, 3, 1, 16), (16, 16, 3, 1, 48), (8, 16, 3, 2, 64)], [ANY, *EVERY_END]),
 ]

@@ -182,7 +182,10 @@ def epilogue(
     if follows & 16:
         digest.add(values)
     if follows & 8:
-        digest.add(_sign_words(values >= threshold))
+        wide = np.ones((places, (channels + 63) // 64 * 64), bool)  # bytes of no column are not written
+        wide[:, : (channels + 7) // 8 * 8] = False
+        wide[:, :channels] = values >= threshold
+        digest.add(_sign_words(wide))
 
 
 def prelu(
@@ -244,9 +247,8 @@ def prelu_gradient(
     digest.add(g.sum(axis=0))
 
 
-def mask(digest: Digest, draws: Draws, second: str, x_bits: int, g_bits: int, count: int) -> None:
+def mask(digest: Digest, draws: Draws, second: str, x_bits: int, g_bits: int, count: int, beyond: int) -> None:
     x, g = draws.integers(count, x_bits, False), draws.integers(count, g_bits, True)
     draws.fill = second
-    beyond = 0 if x_bits == 32 else 1
     low, high = draws.number(-top(x_bits) - 1 - beyond, 0), draws.number(0, top(x_bits) + beyond)
     digest.add(np.where((low < x) & (x < high), g, 0))
