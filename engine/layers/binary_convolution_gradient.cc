@@ -257,7 +257,9 @@ void update_weights(const Context& context, const WeightGradientScratch<G, Sum>&
       for (int32_t k = 0; k < moving; ++k) {
         const int32_t o = room.moving[k];
         const int32_t first = (o * window.taps() + tap) * in.channels + w * 64;
-        if (k + kRowsAhead < moving) prefetch_row(latent, (room.moving[k + kRowsAhead] * window.taps() + tap) * in.channels + w * 64, count);
+        if (k + kRowsAhead < moving) {
+          prefetch_row(latent, (room.moving[k + kRowsAhead] * window.taps() + tap) * in.channels + w * 64, count);
+        }
         const uint64_t word = room.blocks > 1 ? update_parameters(latent, first, count, totals + k * 64, step_size, exponent)
                                               : update_parameters(latent, first, count, sums + k * 64, step_size, exponent);
         context.binary->learned[binary_weight_word(context.binary->bits, o, step, steps) - context.binary->bits] = word;

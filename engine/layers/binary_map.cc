@@ -20,7 +20,8 @@ void fill_map(const Context& context, const SignMap& map, const uint64_t* image,
       }
     }
   };
-  parallel_for(context.threads, int64_t{count} * map.height, kElementGrain / (map.width * map.words), [&](int64_t first, int64_t last, int) {
+  const int64_t grain = kElementGrain / (map.width * map.words);
+  parallel_for(context.threads, int64_t{count} * map.height, grain, [&](int64_t first, int64_t last, int) {
     for (int64_t row = first; row < last; ++row) {
       const int32_t y = static_cast<int32_t>(row % map.height) - map.window.top;
       int8_t* to = cells + row * map.width * kCell;

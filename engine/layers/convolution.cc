@@ -179,7 +179,8 @@ void forward_packed(const Context& context, const ConvolutionShape& shape, const
     });
     return;
   }
-  parallel_for(context.threads, context.batch * out.height, kElementGrain / (out.width * shape.patch), [&](int64_t from, int64_t to, int thread) {
+  const int64_t grain = kElementGrain / (int64_t{out.width} * shape.patch);
+  parallel_for(context.threads, context.batch * out.height, grain, [&](int64_t from, int64_t to, int thread) {
     X* patch = reinterpret_cast<X*>(room.patches) + int64_t{thread} * room.rows * patch_stride(shape);
     for (int32_t line = static_cast<int32_t>(from); line < to; ++line) {
       const X* image = x + static_cast<int64_t>(line / out.height) * in.elements();

@@ -94,7 +94,8 @@ uint8_t* output_at(const Context& context, int32_t first) {
 void real_requantize(const Context& context, const int64_t* sums, const RealOffsets& offsets, int32_t first, int32_t pixels) {
   const TensorRecord& out = context.output();
   requantize_loop({sums, output_at(context, first), out.bits, pixels, out.channels, offsets.all,
-                   context.program.array<int32_t>(context.layer, kRealMantissa), context.program.array<int8_t>(context.layer, kRealExponent),
+                   context.program.array<int32_t>(context.layer, kRealMantissa),
+                   context.program.array<int8_t>(context.layer, kRealExponent),
                    context.parameter(kRealWeight) != nullptr, out.zero_point},
                   1);
 }
@@ -102,7 +103,8 @@ void real_requantize(const Context& context, const int64_t* sums, const RealOffs
 void real_requantize(const Context& context, const int32_t* sums, const RealOffsets& offsets, int32_t first, int32_t pixels) {
   const TensorRecord& out = context.output();
   short_requantize({sums, output_at(context, first), out.bits, pixels, out.channels, offsets.fitting,
-                    context.program.array<int32_t>(context.layer, kRealMantissa), context.program.array<int8_t>(context.layer, kRealExponent),
+                    context.program.array<int32_t>(context.layer, kRealMantissa),
+                   context.program.array<int8_t>(context.layer, kRealExponent),
                     context.parameter(kRealWeight) != nullptr, out.zero_point});
 }
 

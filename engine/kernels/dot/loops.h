@@ -35,7 +35,9 @@ int64_t product(const DotCall& call) {
 
 inline int64_t by_types(const DotCall& call) {
   int64_t result = 0;
-  with_short_type(call.w_bits, [&](auto w) { with_short_type(call.x_bits, [&](auto x) { result = product<decltype(w), decltype(x)>(call); }); });
+  with_short_type(call.w_bits, [&](auto w) {
+    with_short_type(call.x_bits, [&](auto x) { result = product<decltype(w), decltype(x)>(call); });
+  });
   return result;
 }
 

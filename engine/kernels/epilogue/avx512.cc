@@ -169,7 +169,8 @@ void pairs_of_bytes(const EpilogueColumns& by, EpilogueRows& rows) {
     }
     if constexpr (kSign) {
       const uint32_t bits = _mm512_cmpge_epi16_mask(both, threshold);
-      const uint16_t first = static_cast<uint16_t>(_pext_u32(bits, 0x0f0f0f0fu)), second = static_cast<uint16_t>(_pext_u32(bits, 0xf0f0f0f0u));
+      const uint16_t first = static_cast<uint16_t>(_pext_u32(bits, 0x0f0f0f0fu));
+      const uint16_t second = static_cast<uint16_t>(_pext_u32(bits, 0xf0f0f0f0u));
       std::memcpy(signs, &first, sizeof first);
       std::memcpy(signs + rows.sign_stride, &second, sizeof second);
       signs += 2 * rows.sign_stride;

@@ -41,7 +41,8 @@ void places(const EpilogueColumns& by, const EpilogueRows& rows) {
       int32_t other[kEpilogueColumns] = {};
       for (int32_t c = 0; c < by.count; ++c) other[c] = from[c];
       for (int32_t c = 0; c < kEpilogueColumns; ++c) {
-        v[c] = bounded(by.add_zero + rounded(v[c] * by.A0 + other[c] * by.A1, after_add.add, after_add.negative, after_add.shift), -top - 1, top);
+        const int32_t sum = rounded(v[c] * by.A0 + other[c] * by.A1, after_add.add, after_add.negative, after_add.shift);
+        v[c] = bounded(by.add_zero + sum, -top - 1, top);
       }
     }
     if (by.affine && rows.y != nullptr) {

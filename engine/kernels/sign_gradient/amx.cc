@@ -105,7 +105,8 @@ void gradient_panel_amx(const uint64_t* bits, const SignGradientShape& shape, in
         const __m512i all = _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(words)));
         for (int v = 0; v < kVectors; ++v) {
           const __m512i bytes = _mm512_permutexvar_epi8(_mm512_load_si512(kPlaces.byte[v]), all);
-          _mm512_storeu_si512(panel + v * kPanelStep + k / 4 * kRow, _mm512_mask_blend_epi8(_mm512_test_epi8_mask(bytes, bit), minus, plus));
+          const __m512i signs = _mm512_mask_blend_epi8(_mm512_test_epi8_mask(bytes, bit), minus, plus);
+          _mm512_storeu_si512(panel + v * kPanelStep + k / 4 * kRow, signs);
         }
       }
     }
