@@ -30,3 +30,15 @@ class LazyCommands(TyperGroup):
         app = typer.Typer(add_completion=False)
         app.command(cmd_name)(command)
         return typer.main.get_command(app)
+
+
+def lazy_group(name: str, commands: CommandTable, summary: str) -> typer.Typer:
+    """The group of commands `everbit NAME ...`."""
+    cls = type(f"{name.capitalize()}Commands", (LazyCommands,), {"table": commands})
+    group = typer.Typer(name=name, cls=cls, no_args_is_help=True, add_completion=False, help=summary)
+
+    @group.callback()
+    def _group() -> None:
+        """A group needs a callback of its own where it holds no command directly."""
+
+    return group

@@ -2,30 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from everbit.lazy_commands import lazy_group
 
-import typer
+KINDS = {"onnx": ("everbit.formats.exporters.onnx_command", "onnx_command")}
 
-from everbit.lazy_commands import CommandTable, LazyCommands
-
-
-class Exports(LazyCommands):
-    """The table of kinds."""
-
-    table: ClassVar[CommandTable] = {
-        "onnx": ("everbit.formats.exporters.onnx_command", "onnx_command"),
-    }
-
-
-export = typer.Typer(
-    name="export",
-    cls=Exports,
-    no_args_is_help=True,
-    add_completion=False,
-    help="Export a network as a file of another framework (docs/export.md).",
-)
-
-
-@export.callback()
-def _group() -> None:
-    """A group needs a callback of its own where it holds no command directly."""
+export = lazy_group("export", KINDS, "Export a network as a file of another framework (docs/export.md).")
