@@ -97,6 +97,10 @@ struct ClassifierRecord {
 // A view of an image that check() accepted. The image must outlive it and be aligned to 64 bytes.
 class Program {
  public:
+  Program() = default;
+  // Records that stand elsewhere, all of them behind the cut; nothing else of a program exists.
+  Program(const TensorRecord* tensors, const LayerRecord* layers) : tensors_(tensors), layers_(layers) {}
+
   // Returns nullptr and fills the view, or returns what is wrong.
   const char* open(const uint8_t* image, size_t bytes);
 

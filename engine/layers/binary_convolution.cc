@@ -59,7 +59,7 @@ void initialise_latent_weights(const Program& program, const LayerRecord& layer,
   }
 }
 
-const char* binary_convolution_check(const Program& program, const LayerRecord& layer) {
+const char* binary_shape_check(const Program& program, const LayerRecord& layer) {
   const TensorRecord& in = program.tensor(layer.inputs[0]);
   const TensorRecord& out = program.tensor(layer.output);
   if (in.bits != 1 || out.bits != 16 || out.zero_point != 0) return "a binary convolution must turn bits into 16-bit sums";
@@ -70,6 +70,13 @@ const char* binary_convolution_check(const Program& program, const LayerRecord& 
       int64_t{binary_window(layer).taps()} * out.channels > kMaxBinaryTerms) {
     return "a binary convolution adds more than 32767 terms, beyond its 16-bit sums";
   }
+  return nullptr;
+}
+
+const char* binary_convolution_check(const Program& program, const LayerRecord& layer) {
+  const TensorRecord& in = program.tensor(layer.inputs[0]);
+  const TensorRecord& out = program.tensor(layer.output);
+  if (const char* problem = binary_shape_check(program, layer)) return problem;
   if (static_cast<size_t>(layer.arrays[kBits].bytes) != binary_weight_words(program, layer) * sizeof(uint64_t)) {
     return "a binary convolution's weight bits do not fit its shape";
   }

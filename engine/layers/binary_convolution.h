@@ -19,6 +19,11 @@ inline const uint64_t* binary_weight_word(const uint64_t* bits, int32_t channel,
          static_cast<size_t>(channel % 8);
 }
 
+// nullptr, or what is wrong with its tensors and attributes.
+const char* binary_shape_check(const Program&, const LayerRecord&);
+// The gradient of the input from gradients of 16 bits, batch x input elements, in the scratch.
+const int32_t* binary_input_gradient(const Context&, const int16_t* g);
+
 // Memory of the backward pass (binary_convolution_gradient.cc).
 size_t binary_convolution_gradient_scratch(const Extent&);
 

@@ -210,5 +210,6 @@ NB_MODULE(_engine, m) {
       .def("replay", &Learner::replay);
 
   everbit_python::bind_network(m);
+  everbit_python::bind_products(m);
   everbit_python::bind_bench(m);
 }

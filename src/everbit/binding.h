@@ -97,6 +97,8 @@ inline void require_images(const everbit::Program& program, const Images& images
 
 // Adds the class Network to the module (binding_network.cc).
 void bind_network(nb::module_& m);
+// Adds the class BinaryProducts to the module (binding_products.cc).
+void bind_products(nb::module_& m);
 // Adds what the measurements of everbit.benchmarks need (binding_bench.cc).
 void bind_bench(nb::module_& m);
 

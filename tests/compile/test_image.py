@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from attacks.image_fields import ImageFields
 from everbit.compile import image as writer
-from everbit.compile.image import pack_binary_weights, program_image, unpack_binary_weights, words_per_pixel
+from everbit.compile.image import program_image
 from everbit.compile.operations import ESTIMATORS, OPERATIONS, PARAMETER_KINDS
+from everbit.packed_weights import pack_binary_weights, unpack_binary_weights, words_per_pixel
 from reference.random_program import random_program
 
 ENGINE = Path(__file__).resolve().parents[2] / "engine"

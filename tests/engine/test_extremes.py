@@ -13,9 +13,10 @@ import pytest
 from numpy.typing import NDArray
 
 from everbit import engine
-from everbit.compile.image import pack_binary_weights, program_image
+from everbit.compile.image import program_image
 from everbit.compile.operations import PARAMETER_KINDS
 from everbit.compile.program import Parameter, Program, Tensor
+from everbit.packed_weights import pack_binary_weights
 from reference.fixed_point import Gradient, Scale, multiply, quantize, reciprocal, sats, scale
 from reference.program_builder import ProgramBuilder
 from reference.transparent_program import transparent_program

@@ -12,9 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 from everbit import engine
-from everbit.compile.image import pack_binary_weights, program_image, words_per_pixel
+from everbit.compile.image import program_image
 from everbit.compile.operations import OPERATIONS, PARAMETER_KINDS
 from everbit.compile.program import Program
+from everbit.packed_weights import pack_binary_weights, words_per_pixel
 from everbit.quantize.widths import ALLOWED, Widths
 from reference.fixed_point import Gradient, Scale
 from reference.network import ReferenceNetwork

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everbit.compile.image import unpack_binary_weights
 from everbit.compile.operations import OPERATIONS
 from everbit.compile.program import Layer, Parameter, Program
+from everbit.packed_weights import unpack_binary_weights
 from reference.fixed_point import (
     Integers,
     Scale,

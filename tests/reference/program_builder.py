@@ -12,8 +12,8 @@ from math import frexp, log2, prod, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from everbit.compile.image import pack_binary_weights
 from everbit.compile.program import Head, Layer, Parameter, Program, Tensor
+from everbit.packed_weights import pack_binary_weights
 
 INT32 = 2.0**31
 Padding = int | str

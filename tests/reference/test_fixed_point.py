@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from everbit.compile.image import pack_binary_weights, unpack_binary_weights
+from everbit.packed_weights import pack_binary_weights, unpack_binary_weights
 from everbit.quantize.scale import scale_of
 from reference.fixed_point import (
     Gradient,

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from everbit.compile.image import pack_binary_weights, program_image
+from everbit.compile.image import program_image
 from everbit.compile.operations import OPERATIONS
 from everbit.compile.program import Program
+from everbit.packed_weights import pack_binary_weights
 from golden.draws import Digest, Draws
 from golden.programs import LAYER_KINDS, layer_program
 from reference.fixed_point import Integers, Scale

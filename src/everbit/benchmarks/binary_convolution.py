@@ -10,8 +10,9 @@ from torch.nn import functional
 from everbit import engine
 from everbit.benchmarks.timing import clock_for, compared, interleaved, several
 from everbit.compile.builder import ProgramBuilder
-from everbit.compile.image import pack_binary_weights, program_image
+from everbit.compile.image import program_image
 from everbit.compile.program import Head, Program, Tensor
+from everbit.packed_weights import pack_binary_weights
 from everbit.quantize.scale import scale_of
 
 SIDE = 56

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from everbit.compile.image import unpack_binary_weights
 from everbit.compile.program import Layer
 from everbit.compile.program import Tensor as ProgramTensor
 from everbit.learner.float_constants import Constants, LayerBuilder, ProgramTensors, real_values
 from everbit.nn.binary import LATENT_CLIP
 from everbit.nn.estimators import ste_sign
+from everbit.packed_weights import unpack_binary_weights
 
 
 def _border(layer: Layer, source: ProgramTensor, target: ProgramTensor) -> list[int]:

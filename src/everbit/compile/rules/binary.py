@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import fx
 
-from everbit.compile.image import pack_binary_weights
 from everbit.compile.lowering import Border, ByChannel, Lowering, RealWeights, channels_last, floats, named_scale
 from everbit.compile.operations import ESTIMATORS
 from everbit.compile.program import Parameter, Tensor
@@ -17,6 +16,7 @@ from everbit.compile.rules.thresholds import thresholds
 from everbit.compile.rules.windows import binary_border, kernel_attributes, window
 from everbit.compile.trace import module_path
 from everbit.nn.binary import BinaryConv2d, BinaryLinear, BinaryWeight, LearnedBias, Sign
+from everbit.packed_weights import pack_binary_weights
 from everbit.quantize.scale import Floats
 
 U_FRACTION = 16

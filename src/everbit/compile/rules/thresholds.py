@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from torch import fx, nn
 
 from everbit.compile.clamps import clamp_bounds
-from everbit.compile.image import pack_binary_weights, unpack_binary_weights
 from everbit.compile.lowering import ByChannel, Lowering
 from everbit.compile.trace import module_path
 from everbit.nn.binary import BinaryWeight, LearnedBias, Sign
+from everbit.packed_weights import pack_binary_weights, unpack_binary_weights
 from everbit.quantize.scale import NARROW, WIDE, Floats
 
 NOTHING = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.AlphaDropout)

@@ -1,0 +1,94 @@
+// The part of the bridge that low-memory training multiplies with: the products of one binary layer, on arrays of the caller.
+#include "binding.h"
+
+#include "bits.h"
+#include "layers/binary_products.h"
+
+using namespace nb::literals;
+
+namespace everbit_python {
+namespace {
+
+template <typename T>
+using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Out = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+class BinaryProducts {
+ public:
+  BinaryProducts(const std::vector<int32_t>& input, const std::vector<int32_t>& output, const std::vector<int32_t>& window,
+                 int32_t pad_value, int32_t batch, int threads)
+      : in_{input.at(0), input.at(1), input.at(2), 1, 0}, out_{output.at(0), output.at(1), output.at(2), 16, 0}, batch_(batch) {
+    for (const int32_t size : {in_.height, in_.width, in_.channels, out_.height, out_.width, out_.channels}) {
+      if (size < 1 || size > kMostSide) throw std::invalid_argument("a product's sides and channels are 1 to 65536");
+    }
+    const everbit::Window w{window.at(0), window.at(1), window.at(2), window.at(3), window.at(4)};
+    require(products_.open(in_, out_, w, pad_value, batch, threads));
+    taps_ = static_cast<size_t>(w.taps());
+    scratch_.reset(static_cast<uint8_t*>(std::aligned_alloc(everbit::kAlignment, everbit::aligned(products_.scratch_bytes()))));
+    if (scratch_ == nullptr) throw std::bad_alloc();
+  }
+
+  void sums(const In<uint64_t>& x, const In<uint64_t>& weights, const Out<int16_t>& z) {
+    const int32_t images = images_of(z.size(), out_);
+    require_size(x.size(), words(images));
+    require_size(weights.size(), products_.weight_words());
+    const nb::gil_scoped_release release;
+    products_.sums(x.data(), weights.data(), images, scratch_.get(), z.data());
+  }
+
+  void input_gradient(const In<int16_t>& g, const In<uint64_t>& weights, const Out<int32_t>& dx) {
+    const int32_t images = images_of(g.size(), out_);
+    require_size(weights.size(), products_.weight_words());
+    require_size(dx.size(), static_cast<size_t>(images) * elements(in_));
+    const nb::gil_scoped_release release;
+    products_.input_gradient(g.data(), weights.data(), images, scratch_.get(), dx.data());
+  }
+
+  void weight_gradient(const In<int16_t>& g, const In<uint64_t>& x, const Out<int32_t>& dw) {
+    const int32_t images = images_of(g.size(), out_);
+    require_size(x.size(), words(images));
+    require_size(dw.size(), static_cast<size_t>(out_.channels) * taps_ * static_cast<size_t>(in_.channels));
+    const nb::gil_scoped_release release;
+    products_.weight_gradient(g.data(), x.data(), images, scratch_.get(), dw.data());
+  }
+
+ private:
+  static constexpr int32_t kMostSide = 65536;
+
+  static size_t elements(const everbit::TensorRecord& t) {
+    return static_cast<size_t>(t.height) * static_cast<size_t>(t.width) * static_cast<size_t>(t.channels);
+  }
+  size_t words(int32_t images) const {
+    return static_cast<size_t>(images) * static_cast<size_t>(in_.pixels()) * static_cast<size_t>(everbit::words_for(in_.channels));
+  }
+  int32_t images_of(size_t size, const everbit::TensorRecord& t) const {
+    const size_t images = size / elements(t);
+    if (images < 1 || images > static_cast<size_t>(batch_) || images * elements(t) != size) {
+      throw std::invalid_argument("a product takes whole images, no more than its batch");
+    }
+    return static_cast<int32_t>(images);
+  }
+  static void require_size(size_t size, size_t expected) {
+    if (size != expected) throw std::invalid_argument("an array does not have the size of the product");
+  }
+
+  everbit::TensorRecord in_, out_;
+  int32_t batch_;
+  size_t taps_ = 0;
+  everbit::BinaryProducts products_;
+  Memory scratch_;
+};
+
+}  // namespace
+
+void bind_products(nb::module_& m) {
+  nb::class_<BinaryProducts>(m, "BinaryProducts")
+      .def(nb::init<const std::vector<int32_t>&, const std::vector<int32_t>&, const std::vector<int32_t>&, int32_t, int32_t, int>(),
+           "input"_a, "output"_a, "window"_a, "pad_value"_a, "batch"_a, "threads"_a)
+      .def("sums", &BinaryProducts::sums, "x"_a, "weights"_a, "z"_a)
+      .def("input_gradient", &BinaryProducts::input_gradient, "g"_a, "weights"_a, "dx"_a)
+      .def("weight_gradient", &BinaryProducts::weight_gradient, "g"_a, "x"_a, "dw"_a);
+}
+
+}  // namespace everbit_python
