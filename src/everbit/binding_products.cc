@@ -1,6 +1,10 @@
 // The part of the bridge that low-memory training multiplies with: the products of one binary layer, on arrays of the caller.
 #include "binding.h"
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include "bits.h"
 #include "layers/binary_products.h"
 
@@ -80,6 +84,14 @@ class BinaryProducts {
   Memory scratch_;
 };
 
+// The C library otherwise keeps what was freed for blocks to come, and long training scatters them: twice the memory was seen in use.
+void return_large_blocks() {
+#if defined(__GLIBC__)
+  constexpr int kLargeBlock = 1 << 19;
+  mallopt(M_MMAP_THRESHOLD, kLargeBlock);
+#endif
+}
+
 }  // namespace
 
 void bind_products(nb::module_& m) {
@@ -89,6 +101,8 @@ void bind_products(nb::module_& m) {
       .def("sums", &BinaryProducts::sums, "x"_a, "weights"_a, "z"_a)
       .def("input_gradient", &BinaryProducts::input_gradient, "g"_a, "weights"_a, "dx"_a)
       .def("weight_gradient", &BinaryProducts::weight_gradient, "g"_a, "x"_a, "dw"_a);
+  m.def("return_large_blocks", &return_large_blocks,
+        "From now on the C library gives memory of 512 KiB and more back to the system as soon as it is freed, where it can.");
 }
 
 }  // namespace everbit_python

@@ -18,11 +18,17 @@ def pack_binary_weights(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
     channels are 0.
     """
     out_channels, taps, in_channels = bits.shape
-    words, blocks = words_per_pixel(in_channels), (out_channels + 7) // 8
-    padded = np.zeros((blocks * 8, taps, words * 64), np.uint8)
-    padded[:out_channels, :, :in_channels] = bits
-    packed = np.packbits(padded, axis=-1, bitorder="little").view("<u8")
-    return np.ascontiguousarray(packed.reshape(blocks, 8, taps * words).transpose(0, 2, 1))
+    padded = np.zeros((out_channels, taps, words_per_pixel(in_channels) * 64), np.uint8)
+    padded[:, :, :in_channels] = bits
+    return interleaved(np.packbits(padded, axis=-1, bitorder="little").view("<u8").reshape(out_channels, -1))
+
+
+def interleaved(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Words [C_out, taps * words] of one output channel after another, as pack_binary_weights() gives them."""
+    blocks = (len(words) + 7) // 8
+    padded = np.zeros((blocks * 8, words.shape[1]), np.uint64)
+    padded[: len(words)] = words
+    return np.ascontiguousarray(padded.reshape(blocks, 8, -1).transpose(0, 2, 1))
 
 
 def unpack_binary_weights(

@@ -1,0 +1,127 @@
+"""Layers with binary weights that keep bits alone for their backward pass (W23, section 3)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from everbit.nn.binary import BinaryConv2d, BinaryLinear, BinaryWeight
+from everbit.nn.low_memory.packed_signs import PackedSigns
+from everbit.nn.low_memory.products import Layer, products, weight_bits
+from everbit.nn.low_memory.rows import as_rows, empty, pack_rows
+from everbit.nn.windows import same_padding
+
+
+class _BinaryProduct(torch.autograd.Function):
+    """alpha * (x times sign(weight)). Keeps x, as bits where it is signs, and the bits of the weights."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, alpha: Tensor, layer: Layer, dtype: torch.dtype, one_bit: bool
+    ) -> Tensor:
+        bits = weight_bits(weight)
+        y = empty((len(x), layer.output[2], *layer.output[: x.dim() - 2]), dtype, x.device)
+        products(layer, x, bits).forward(x, as_rows(y), alpha)
+        packed = isinstance(x, PackedSigns) and x.bits is not None
+        ctx.save_for_backward(x.bits if packed else x, bits, alpha)
+        ctx.x = (x.shape, x.dtype) if packed else None
+        ctx.weight = (weight.shape, weight.dtype)
+        ctx.layer, ctx.one_bit = layer, one_bit
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        kept, bits, alpha = ctx.saved_tensors
+        x = kept if ctx.x is None else PackedSigns(kept, *ctx.x)
+        dx = empty(x.shape, gradient.dtype, x.device) if ctx.needs_input_grad[0] else None
+        rows = None if dx is None else as_rows(dx)
+        dw = products(ctx.layer, x, bits).backward(x, as_rows(gradient), alpha, rows, ctx.needs_input_grad[1])
+        return dx, None if dw is None else _gradient(*dw, *ctx.weight, ctx.one_bit), None, None, None, None
+
+
+def _gradient(dw: Tensor, unit: float, shape: torch.Size, dtype: torch.dtype, one_bit: bool) -> Tensor:
+    """unit * dW, [out * taps, in], in the weight's shape: signs of magnitude 1 / sqrt(fan-in), or as it is."""
+    if one_bit:
+        return PackedSigns(pack_rows(dw, lambda values: values >= 0), shape, dtype, 1 / math.sqrt(math.prod(shape[1:])))
+    return (dw * unit).to(dtype).view(shape[0], *shape[2:], shape[1]).movedim(-1, 1)
+
+
+class _LowMemoryBinary(BinaryWeight):
+    """What both layers share. dtype: of their outputs. one_bit: gradients of the weights are signs."""
+
+    dtype: torch.dtype
+    one_bit: bool
+
+    def product(self, x: Tensor, layer: Layer) -> Tensor:
+        if self.training and not isinstance(self.weight, PackedSigns):
+            self.clip_latent()  # beyond 1 it would have no gradient, and one bit cannot say so
+        wide = torch.promote_types(self.dtype, torch.float32)
+        alpha = self.alpha().to(wide)
+        y: Tensor = _BinaryProduct.apply(_packed(x), self.weight, alpha, layer, self.dtype, self.one_bit)  # type: ignore[no-untyped-call]
+        return y
+
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if isinstance(self.weight, PackedSigns):
+            destination[prefix + "weight"] = self.weight.dense().to(torch.int8)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        weight, loaded = self.weight, state_dict.get(prefix + "weight")
+        if isinstance(weight, PackedSigns) and loaded is not None and loaded.shape == weight.shape:
+            weight.bits = weight_bits(loaded.to(weight.device))
+            state_dict = {**state_dict, prefix + "weight": weight.detach()}
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class _Pack(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return PackedSigns(pack_rows(as_rows(x), lambda values: values > 0), x.shape, x.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient
+
+
+def _packed(x: Tensor) -> Tensor:
+    """Signs as bits, also where a layer between (a flatten, a pool) made values of them; other inputs as they are."""
+    if isinstance(x, PackedSigns) or not bool((x.detach().abs() == 1).all()):
+        return x
+    packed: Tensor = _Pack.apply(x)  # type: ignore[no-untyped-call]
+    return packed
+
+
+class LowMemoryBinaryConv2d(_LowMemoryBinary, BinaryConv2d):
+    """Convolution with binary weights of [N, C, H, W]; the first layer's input may be real."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        height, width = x.shape[2:]
+        if isinstance(self.padding, str):
+            before = [same_padding(size, self.kernel_size, self.stride)[0] for size in (height, width)]
+            output = [-(-size // self.stride) for size in (height, width)]
+        else:
+            before = [self.padding, self.padding]
+            output = [(size + 2 * self.padding - self.kernel_size) // self.stride + 1 for size in (height, width)]
+        layer = Layer(
+            (height, width, self.in_channels),
+            (output[0], output[1], self.out_channels),
+            self.kernel_size,
+            self.stride,
+            (before[0], before[1]),
+            self.pad_value,
+        )
+        return self.product(x, layer)
+
+
+class LowMemoryBinaryLinear(_LowMemoryBinary, BinaryLinear):
+    """Dense layer with binary weights of [N, C]; the first layer's input may be real."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.product(x, Layer((1, 1, self.in_features), (1, 1, self.out_features), 1, 1, (0, 0), 0))

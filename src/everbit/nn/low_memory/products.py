@@ -1,0 +1,219 @@
+"""The three products of a layer with binary weights, a few images at a time.
+
+Two ways. Bits meet bits in the engine's packed kernels, where gradients become integers of 16 bits with one scale a
+tensor, so that their sums are exact. What they do not take (a first layer's real input, another device than the
+processor, longer sums) torch multiplies, in tiles of +-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+from torch.nn.grad import conv2d_input, conv2d_weight
+
+from everbit import _engine
+from everbit.errors import EverbitError
+from everbit.nn.low_memory.packed_signs import PackedSigns
+from everbit.nn.low_memory.rows import as_rows, pack_rows, signs, tiles
+from everbit.packed_weights import interleaved
+
+AT_ONCE = 1 << 19
+"""Values of an input or output that are multiplied at once; up to ALL_AT_ONCE, where that is all there are."""
+
+ALL_AT_ONCE = 1 << 20
+
+LONGEST_SUM = 32767
+"""Terms of a sum that the engine takes."""
+
+MOST_PLACES = 65536
+"""Places that one call of the engine takes."""
+
+LARGEST = 2**15 - 1
+"""Of a gradient as a 16-bit integer."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Shape of a layer with binary weights; a dense one has maps and windows of one place.
+
+    input, output: height, width, channels. padding: above and left; output says what lies below and right.
+    """
+
+    input: tuple[int, int, int]
+    output: tuple[int, int, int]
+    kernel: int
+    stride: int
+    padding: tuple[int, int]
+    pad_value: int
+
+    @property
+    def taps(self) -> int:
+        """Places of a window."""
+        return self.kernel**2
+
+    @property
+    def fan_in(self) -> int:
+        """Terms of a sum."""
+        return self.taps * self.input[2]
+
+    def borders(self) -> list[int]:
+        """What torch pads with: left, right, above, below. Windows may leave some of the image unread."""
+        sides = []
+        for size, count, before in zip(self.input, self.output, self.padding, strict=False):
+            sides.append((before, (count - 1) * self.stride + self.kernel - size - before))
+        return [*sides[1], *sides[0]]
+
+    def pieces(self, images: int) -> Iterator[slice]:
+        """Ranges of images that are multiplied at once: all of them where that is little."""
+        largest = max(self.input[0] * self.input[1] * self.input[2], self.output[0] * self.output[1] * self.output[2])
+        step = images if images * largest <= ALL_AT_ONCE else max(1, AT_ONCE // largest)
+        step = min(step, MOST_PLACES // (self.output[0] * self.output[1]) or 1)
+        for first in range(0, images, step):
+            yield slice(first, min(images, first + step))
+
+
+def places(images: slice, side: tuple[int, int, int]) -> slice:
+    """The rows of some images."""
+    return slice(images.start * side[0] * side[1], images.stop * side[0] * side[1])
+
+
+def weight_bits(weight: Tensor) -> Tensor:
+    """The bits of a weight's signs, [out * taps rows of in channels]."""
+    if isinstance(weight, PackedSigns) and weight.bits is not None:
+        return weight.bits
+    return pack_rows(as_rows(weight), lambda values: values >= 0)
+
+
+class PackedProducts:
+    """By the engine. x: PackedSigns."""
+
+    def __init__(self, layer: Layer, weights: Tensor, images: int) -> None:
+        self.layer, self.pieces = layer, list(layer.pieces(images))
+        self.weights: NDArray[np.uint64] = interleaved(weights.numpy().view(np.uint64).reshape(layer.output[2], -1)).ravel()
+        kernel, stride, padding = layer.kernel, layer.stride, layer.padding
+        batch = self.pieces[0].stop
+        self._open = lambda: _engine.BinaryProducts(
+            layer.input, layer.output, (kernel, kernel, stride, *padding), layer.pad_value, batch, torch.get_num_threads()
+        )
+
+    @staticmethod
+    def takes(layer: Layer, x: Tensor) -> bool:
+        """Whether the engine has this product."""
+        longest = layer.taps * max(layer.input[2], layer.output[2])
+        return isinstance(x, PackedSigns) and x.bits is not None and x.device.type == "cpu" and longest <= LONGEST_SUM
+
+    def forward(self, x: Tensor, y: Tensor, scale: Tensor) -> None:
+        """Writes scale * (sums) to the rows y."""
+        layer, products = self.layer, self._open()
+        for images in self.pieces:
+            sums = torch.empty((images.stop - images.start) * layer.output[0] * layer.output[1] * layer.output[2], dtype=torch.int16)
+            products.sums(self._words(x, images), self.weights, sums.numpy())
+            rows, result = sums.view(-1, layer.output[2]), y[places(images, layer.output)]
+            for tile in tiles(*rows.shape):
+                result[tile] = rows[tile] * scale
+
+    def backward(
+        self, x: Tensor, gradient: Tensor, scale: Tensor, dx: Tensor | None, wants_weight: bool
+    ) -> tuple[Tensor, float] | None:
+        """Writes dX to the rows dx where there are any; returns dW, [out * taps, in] and its unit, where wanted."""
+        layer, products = self.layer, self._open()
+        step = _step(gradient, scale)
+        inputs = layer.input[0] * layer.input[1] * layer.input[2]
+        total: Tensor | None = None
+        for images in self.pieces:
+            integers = _integers(gradient[places(images, layer.output)], scale / step)
+            if dx is not None:
+                sums = torch.empty((images.stop - images.start) * inputs, dtype=torch.int32)
+                products.input_gradient(integers, self.weights, sums.numpy())
+                rows, result = sums.view(-1, layer.input[2]), dx[places(images, layer.input)]
+                for tile in tiles(*rows.shape):
+                    result[tile] = rows[tile] * step
+            if wants_weight:
+                part = torch.empty((layer.output[2] * layer.taps, layer.input[2]), dtype=torch.int32)
+                products.weight_gradient(integers, self._words(x, images), part.numpy().reshape(-1))
+                total = part if total is None else total.to(torch.float32).add_(part)
+        return None if total is None else (total, step)
+
+    def _words(self, x: Tensor, images: slice) -> NDArray[np.uint64]:
+        assert isinstance(x, PackedSigns) and x.bits is not None
+        return x.bits[places(images, self.layer.input)].numpy().reshape(-1).view(np.uint64)
+
+
+def _step(gradient: Tensor, scale: Tensor) -> float:
+    """What one of the integers stands for, that the largest of scale * gradient becomes LARGEST."""
+    largest = 0.0
+    for tile in tiles(*gradient.shape):
+        here = float((gradient[tile] * scale).abs_().amax())
+        largest = here if not here <= largest else largest
+    if not np.isfinite(largest):
+        raise EverbitError(
+            f"a gradient became {largest} in front of a binary layer: use a lower learning rate, or dtype float32 or bfloat16"
+        )
+    return max(largest / LARGEST, float(np.finfo(np.float32).tiny))
+
+
+def _integers(rows: Tensor, factor: Tensor) -> NDArray[np.int16]:
+    """round(factor * rows) as one array."""
+    made = torch.empty(rows.shape, dtype=torch.int16)
+    for tile in tiles(*rows.shape):
+        made[tile] = (rows[tile] * factor).round_().clamp_(-LARGEST, LARGEST)
+    return made.numpy().reshape(-1)
+
+
+class TiledProducts:
+    """By torch. x: any tensor; one of +-1 may be PackedSigns."""
+
+    def __init__(self, layer: Layer, weights: Tensor, images: int) -> None:
+        self.layer, self.pieces, self.weights = layer, list(layer.pieces(images)), weights
+
+    def forward(self, x: Tensor, y: Tensor, scale: Tensor) -> None:
+        """Writes scale * (sums) to the rows y."""
+        weight = self._weight(scale.dtype)
+        for images in self.pieces:
+            sums = functional.conv2d(self._padded(x, images, scale.dtype), weight, stride=self.layer.stride)
+            y[places(images, self.layer.output)] = (as_rows(sums) * scale).to(y.dtype)
+
+    def backward(
+        self, x: Tensor, gradient: Tensor, scale: Tensor, dx: Tensor | None, wants_weight: bool
+    ) -> tuple[Tensor, float] | None:
+        """Writes dX to the rows dx where there are any; returns dW, [out * taps, in] and its unit, where wanted."""
+        layer, weight = self.layer, self._weight(scale.dtype)
+        left, right, above, below = layer.borders()
+        total: Tensor | None = None
+        for images in self.pieces:
+            g = (gradient[places(images, layer.output)] * scale).view(-1, *layer.output).movedim(3, 1)
+            shape = (len(g), layer.input[2], layer.input[0] + above + below, layer.input[1] + left + right)
+            if dx is not None:
+                padded = conv2d_input(shape, weight, g, layer.stride)
+                inner = functional.pad(padded, [-left, -right, -above, -below])
+                dx[places(images, layer.input)] = as_rows(inner).to(dx.dtype)
+            if wants_weight:
+                part = conv2d_weight(self._padded(x, images, scale.dtype), weight.shape, g, layer.stride)
+                total = part if total is None else total.add_(part)
+        return None if total is None else (as_rows(total), 1.0)
+
+    def _weight(self, dtype: torch.dtype) -> Tensor:
+        layer = self.layer
+        rows = signs(self.weights, layer.input[2], dtype)
+        return rows.view(layer.output[2], layer.kernel, layer.kernel, layer.input[2]).movedim(3, 1)
+
+    def _padded(self, x: Tensor, images: slice, dtype: torch.dtype) -> Tensor:
+        layer = self.layer
+        if isinstance(x, PackedSigns) and x.bits is not None:
+            rows = signs(x.bits[places(images, layer.input)], layer.input[2], dtype)
+            maps = rows.view(-1, *layer.input).movedim(3, 1)
+        else:
+            maps = x[images].to(dtype).view(-1, layer.input[2], *layer.input[:2])
+        return functional.pad(maps, layer.borders(), value=float(layer.pad_value))
+
+
+def products(layer: Layer, x: Tensor, weights: Tensor) -> PackedProducts | TiledProducts:
+    """The way that a product is made. weights: bits."""
+    way = PackedProducts if PackedProducts.takes(layer, x) else TiledProducts
+    return way(layer, weights, x.shape[0])

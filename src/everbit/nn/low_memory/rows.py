@@ -1,0 +1,95 @@
+"""Activations as rows of channels, and one bit of each value.
+
+Bits of a tensor are uint8 [rows, 8 * words]: the channels of one place after another, lowest bit first, filled up with
+0 to whole words of 64 bits, which is how the engine reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+TILE = 1 << 16
+"""Values that are computed with at once: their float32 copies stay in the second-level cache."""
+
+
+def as_rows(x: Tensor) -> Tensor:
+    """[N, C, ...] as [rows, C], channels last: a view where the memory lies so, else a copy."""
+    return x.movedim(1, -1).reshape(-1, x.shape[1])
+
+
+def empty(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """An uninitialized tensor [N, C, ...], channels last: as_rows() of it is a view."""
+    return torch.empty((shape[0], *shape[2:], shape[1]), dtype=dtype, device=device).movedim(-1, 1)
+
+
+def like(x: Tensor, shape: Sequence[int] | None = None) -> Tensor:
+    """The same of x's type, in its shape or another."""
+    return empty(x.shape if shape is None else shape, x.dtype, x.device)
+
+
+def tiles(rows: int, channels: int) -> Iterator[slice]:
+    """Ranges of rows, of about TILE values each."""
+    step = max(1, TILE // channels)
+    for first in range(0, rows, step):
+        yield slice(first, min(rows, first + step))
+
+
+def row_bytes(channels: int) -> int:
+    """Bytes of one row's bits."""
+    return (channels + 63) // 64 * 8
+
+
+def no_bits(rows: int, channels: int, device: torch.device) -> Tensor:
+    """Uninitialized bits."""
+    return torch.empty((rows, row_bytes(channels)), dtype=torch.uint8, device=device)
+
+
+def pack(flags: Tensor) -> Tensor:
+    """The bits of bool [rows, C]."""
+    rows, channels = flags.shape
+    missing = row_bytes(channels) * 8 - channels
+    if missing:
+        flags = torch.nn.functional.pad(flags, (0, missing))
+    if flags.device.type == "cpu":
+        packed = np.packbits(flags.contiguous().numpy().reshape(-1), bitorder="little")
+        return torch.from_numpy(packed).view(rows, -1)
+    places = torch.arange(8, dtype=torch.uint8, device=flags.device)
+    return (flags.view(rows, -1, 8).to(torch.uint8) << places).sum(dim=2, dtype=torch.uint8)
+
+
+def unpack(bits: Tensor, channels: int) -> Tensor:
+    """bool [rows, channels] of bits."""
+    if bits.device.type == "cpu":
+        flags = torch.from_numpy(np.unpackbits(bits.numpy().reshape(-1), bitorder="little"))
+    else:
+        places = torch.arange(8, dtype=torch.uint8, device=bits.device)
+        flags = (bits.unsqueeze(2) >> places) & 1
+    return flags.view(torch.bool).view(len(bits), -1)[:, :channels]
+
+
+def signs(bits: Tensor, channels: int, dtype: torch.dtype) -> Tensor:
+    """+1 and -1, [rows, channels], of bits."""
+    return unpack(bits, channels).to(dtype).mul_(2).sub_(1)
+
+
+def pack_rows(rows: Tensor, test: Callable[[Tensor], Tensor]) -> Tensor:
+    """The bits of test(values), a tile at a time; rows [R, C]."""
+    bits = no_bits(*rows.shape, rows.device)
+    for tile in tiles(*rows.shape):
+        bits[tile] = pack(test(rows[tile]))
+    return bits
+
+
+def remember_signs(x: Tensor, bits: Tensor) -> None:
+    """Notes the bits of sign(x) with x, for whoever needs them next."""
+    x.known_signs = (bits, x._version)  # type: ignore[attr-defined]
+
+
+def remembered_signs(x: Tensor) -> Tensor | None:
+    """The bits of sign(x) where they were noted and x has not changed since."""
+    bits, version = getattr(x, "known_signs", (None, 0))
+    return bits if version == x._version else None
