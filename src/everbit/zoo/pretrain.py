@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,23 @@ from torch.nn import functional
 
 from everbit.data.augment import pad_crop_flip
 from everbit.errors import ConfigurationError, FormatError
+from everbit.nn import optimizers
 from everbit.nn.binary import BinaryWeight
+from everbit.nn.low_memory import Approximations, low_memory
 from everbit.whole_file import replacing
 from everbit.zoo.checkpoint import load_checkpoint, save_checkpoint
 from everbit.zoo.inputs import to_input
 
 PRECISIONS = ("float32", "bfloat16")
+OPTIMIZERS: dict[tuple[bool, str], Callable[..., torch.optim.Optimizer]] = {
+    (False, "adam"): partial(torch.optim.Adam, fused=True),
+    (False, "sgd"): partial(torch.optim.SGD, momentum=0.9),
+    (True, "adam"): optimizers.Adam,
+    (True, "sgd"): partial(optimizers.SGD, momentum=0.9),
+    (True, "bop"): optimizers.Bop,
+}
+"""By low memory or not, and name; each takes parameters and lr."""
+
 LABEL_SMOOTHING = 0.05
 EVALUATION_BATCH = 500
 
@@ -45,6 +57,8 @@ class Recipe:
     learning_rate: float = 3e-3  # peak of the one-cycle schedule
     seed: int = 0
     precision: str = "float32"  # or "bfloat16", about twice as fast on a CPU that has it
+    optimizer: str = "adam"  # a key of OPTIMIZERS
+    low_memory: bool = False  # train by bits (everbit.nn.low_memory)
     pad_crop_flip: bool = True  # random shifts of 4 pixels and mirroring of the training images
     teacher: str | None = None  # the network that is distilled (everbit.zoo.distillation), and SHA-256 of its weights
     teacher_digest: str | None = None
@@ -59,11 +73,20 @@ class Recipe:
             )
         if self.precision not in PRECISIONS:
             raise ConfigurationError(f"unknown precision {self.precision!r}: choose one of {', '.join(PRECISIONS)}")
+        if (self.low_memory, self.optimizer) not in OPTIMIZERS:
+            names = [name for low_memory, name in OPTIMIZERS if low_memory == self.low_memory]
+            where = "in low memory" if self.low_memory else "without --low-memory"
+            raise ConfigurationError(f"no optimizer {self.optimizer!r} {where}: choose one of {', '.join(names)}")
         if not 0 < self.teacher_share <= 1 or not self.temperature > 0:
             raise ConfigurationError(
                 f"teacher's share {self.teacher_share}, temperature {self.temperature}: "
                 "give a share above 0 and up to 1, and a temperature above 0"
             )
+
+    @property
+    def autocast(self) -> bool:
+        """Whether PyTorch casts; low-memory layers have the precision for themselves."""
+        return self.precision == "bfloat16" and not self.low_memory
 
 
 @dataclass
@@ -92,12 +115,12 @@ def _stop_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def evaluate(model: nn.Module, images: np.ndarray, labels: np.ndarray, precision: str = "float32") -> float:
-    """Top-1 accuracy, a fraction of 1, of the model in evaluation mode (restored after)."""
+def evaluate(model: nn.Module, images: np.ndarray, labels: np.ndarray, autocast: bool = False) -> float:
+    """Top-1 accuracy, a fraction of 1, of the model in evaluation mode (restored after); autocast: in bfloat16."""
     training = model.training
     model.eval()
     correct = 0
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         for start in range(0, len(images), EVALUATION_BATCH):
             logits = model(to_input(images[start : start + EVALUATION_BATCH]))
             correct += int((logits.argmax(1).numpy() == labels[start : start + EVALUATION_BATCH]).sum())
@@ -128,14 +151,22 @@ class Pretraining:
         self.steps = len(train[0]) // recipe.batch  # the rest of an epoch is left out: every batch has one shape
         if self.steps < 1:
             raise ConfigurationError(f"{len(train[0])} training images are fewer than one batch of {recipe.batch}")
+        if compiled and recipe.low_memory:
+            raise ConfigurationError(
+                "--compiled does not go with --low-memory, whose layers run as they are: leave it out"
+            )
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if recipe.low_memory:
+            latent_bits = 1 if recipe.optimizer == "bop" else 16
+            low_memory(self.model, Approximations(dtype=recipe.precision, latent_bits=latent_bits))
         trained = self.trained_module()
         self.forward: Callable[[Tensor], Any] = torch.compile(trained) if compiled else trained
-        self.optimizer = torch.optim.Adam(trained.parameters(), lr=recipe.learning_rate, fused=True)
+        self.optimizer = OPTIMIZERS[recipe.low_memory, recipe.optimizer](trained.parameters(), lr=recipe.learning_rate)
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
             self.optimizer, recipe.learning_rate, total_steps=self.steps * recipe.epochs, cycle_momentum=False
         )
-        self.binary = [module for module in model.modules() if isinstance(module, BinaryWeight)]
+        latent = [] if recipe.low_memory else model.modules()  # low-memory layers clip by themselves
+        self.binary = [module for module in latent if isinstance(module, BinaryWeight)]
         self.position = Position()
 
     def trained_module(self) -> nn.Module:
@@ -201,7 +232,7 @@ class Pretraining:
 
     def autocast(self) -> torch.autocast:
         """The context that computes in the recipe's precision."""
-        return torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.precision == "bfloat16")
+        return torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.autocast)
 
     def label_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Cross entropy with smoothed labels."""
@@ -235,7 +266,7 @@ class Pretraining:
         position = self.position
         last = position.epoch == self.recipe.epochs - 1
         started = time.monotonic()
-        accuracy = evaluate(self.model, *self.validation, precision="float32" if last else self.recipe.precision)
+        accuracy = evaluate(self.model, *self.validation, autocast=self.recipe.autocast and not last)
         entry = {
             "epoch": position.epoch + 1,
             "loss": position.loss_sum / self.steps,

@@ -70,6 +70,10 @@ def pretrain_command(
     ] = 0.5,
     temperature: Annotated[float, typer.Option(help="Softens the teacher's answers and the student's.")] = 2.0,
     precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    optimizer: Annotated[str, typer.Option(help="adam or sgd; with --low-memory also bop.")] = "adam",
+    low_memory: Annotated[
+        bool, typer.Option("--low-memory", help="Keep bits between the passes: a quarter of the memory, and faster.")
+    ] = False,
     compiled: Annotated[bool, typer.Option("--compiled", help="Twice as fast; needs a C++ compiler.")] = False,
     checkpoint: Annotated[Path, typer.Option(help="File to resume from, beside its log.")] = Path("pretrain.pt"),
     out: Annotated[Path | None, typer.Option(help="Write weights and model card here.")] = None,
@@ -113,6 +117,8 @@ def pretrain_command(
         learning_rate=learning_rate,
         seed=seed,
         precision=_choose_precision(precision),
+        optimizer=optimizer,
+        low_memory=low_memory,
         pad_crop_flip=images.pad_crop_flip,
         teacher=teacher,
         teacher_digest=guide.digest if guide else None,

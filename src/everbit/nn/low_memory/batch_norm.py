@@ -99,7 +99,7 @@ class _LowMemoryBatchNorm(nn.modules.batchnorm._BatchNorm):
     order: int
 
     def forward(self, y: Tensor) -> Tensor:
-        self._check_input_dim(y)
+        self._check_input_dim(y)  # type: ignore[no-untyped-call]
         wide = torch.promote_types(y.dtype, torch.float32)
         ones = torch.ones(self.num_features, dtype=wide, device=y.device)
         gamma = ones if self.weight is None else self.weight.detach().to(wide)

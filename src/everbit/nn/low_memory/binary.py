@@ -26,9 +26,9 @@ class _BinaryProduct(torch.autograd.Function):
         bits = weight_bits(weight)
         y = empty((len(x), layer.output[2], *layer.output[: x.dim() - 2]), dtype, x.device)
         products(layer, x, bits).forward(x, as_rows(y), alpha)
-        packed = isinstance(x, PackedSigns) and x.bits is not None
-        ctx.save_for_backward(x.bits if packed else x, bits, alpha)
-        ctx.x = (x.shape, x.dtype) if packed else None
+        kept = x.bits if isinstance(x, PackedSigns) else None
+        ctx.save_for_backward(x if kept is None else kept, bits, alpha)
+        ctx.x = None if kept is None else (x.shape, x.dtype)
         ctx.weight = (weight.shape, weight.dtype)
         ctx.layer, ctx.one_bit = layer, one_bit
         return y
@@ -41,11 +41,13 @@ class _BinaryProduct(torch.autograd.Function):
         dx = empty(x.shape, gradient.dtype, x.device) if ctx.needs_input_grad[0] else None
         rows = None if dx is None else as_rows(dx)
         dw = products(ctx.layer, x, bits).backward(x, as_rows(gradient), alpha, rows, ctx.needs_input_grad[1])
-        return dx, None if dw is None else _gradient(*dw, *ctx.weight, ctx.one_bit), None, None, None, None
+        weight_gradient = None if dw is None else _gradient(*dw, ctx.weight, ctx.one_bit)
+        return dx, weight_gradient, None, None, None, None
 
 
-def _gradient(dw: Tensor, unit: float, shape: torch.Size, dtype: torch.dtype, one_bit: bool) -> Tensor:
+def _gradient(dw: Tensor, unit: float, weight: tuple[torch.Size, torch.dtype], one_bit: bool) -> Tensor:
     """unit * dW, [out * taps, in], in the weight's shape: signs of magnitude 1 / sqrt(fan-in), or as it is."""
+    shape, dtype = weight
     if one_bit:
         return PackedSigns(pack_rows(dw, lambda values: values >= 0), shape, dtype, 1 / math.sqrt(math.prod(shape[1:])))
     return (dw * unit).to(dtype).view(shape[0], *shape[2:], shape[1]).movedim(-1, 1)
@@ -64,7 +66,6 @@ class _LowMemoryBinary(BinaryWeight):
         alpha = self.alpha().to(wide)
         y: Tensor = _BinaryProduct.apply(_packed(x), self.weight, alpha, layer, self.dtype, self.one_bit)  # type: ignore[no-untyped-call]
         return y
-
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)

@@ -15,8 +15,8 @@ from everbit.nn.low_memory.batch_norm import LowMemoryBatchNorm1d, LowMemoryBatc
 from everbit.nn.low_memory.binary import LowMemoryBinaryConv2d, LowMemoryBinaryLinear
 from everbit.nn.low_memory.packed_signs import PackedSigns
 from everbit.nn.low_memory.products import weight_bits
-from everbit.nn.low_memory.rows import empty
 from everbit.nn.low_memory.real import LowMemoryConv2d, LowMemoryLinear
+from everbit.nn.low_memory.rows import empty
 from everbit.nn.low_memory.sign import LowMemorySign
 from everbit.nn.low_memory.windows import LowMemoryAvgPool2d, LowMemoryMaxPool2d, LowMemoryReLU, usual_windows
 
@@ -84,7 +84,9 @@ def low_memory(model: nn.Module, approximations: Approximations = PROPOSED) -> n
     if any(isinstance(module, tuple(KINDS.values())) for _, module in modules):
         raise ConfigurationError("the network trains in low memory already: pass one that was not changed")
     if not any(isinstance(module, BinaryWeight) for _, module in modules):
-        raise ConfigurationError("the network has no binary layer: low-memory training is for BinaryConv2d and BinaryLinear")
+        raise ConfigurationError(
+            "the network has no binary layer: low-memory training is for BinaryConv2d and BinaryLinear"
+        )
     for _, module in modules:
         kind = KINDS.get(type(module))
         if kind is not None and usual_windows(module):

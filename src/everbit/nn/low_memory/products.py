@@ -7,6 +7,7 @@ processor, longer sums) torch multiplies, in tiles of +-1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -71,7 +72,7 @@ class Layer:
 
     def pieces(self, images: int) -> Iterator[slice]:
         """Ranges of images that are multiplied at once: all of them where that is little."""
-        largest = max(self.input[0] * self.input[1] * self.input[2], self.output[0] * self.output[1] * self.output[2])
+        largest = max(math.prod(self.input), math.prod(self.output))
         step = images if images * largest <= ALL_AT_ONCE else max(1, AT_ONCE // largest)
         step = min(step, MOST_PLACES // (self.output[0] * self.output[1]) or 1)
         for first in range(0, images, step):
@@ -95,25 +96,28 @@ class PackedProducts:
 
     def __init__(self, layer: Layer, weights: Tensor, images: int) -> None:
         self.layer, self.pieces = layer, list(layer.pieces(images))
-        self.weights: NDArray[np.uint64] = interleaved(weights.numpy().view(np.uint64).reshape(layer.output[2], -1)).ravel()
+        self.weights: NDArray[np.uint64] = interleaved(
+            weights.numpy().view(np.uint64).reshape(layer.output[2], -1)
+        ).ravel()
         kernel, stride, padding = layer.kernel, layer.stride, layer.padding
-        batch = self.pieces[0].stop
-        self._open = lambda: _engine.BinaryProducts(
-            layer.input, layer.output, (kernel, kernel, stride, *padding), layer.pad_value, batch, torch.get_num_threads()
+        window, most = (kernel, kernel, stride, *padding), self.pieces[0].stop
+        self.engine = _engine.BinaryProducts(
+            layer.input, layer.output, window, layer.pad_value, most, torch.get_num_threads()
         )
 
     @staticmethod
     def takes(layer: Layer, x: Tensor) -> bool:
         """Whether the engine has this product."""
+        packed = isinstance(x, PackedSigns) and x.bits is not None and x.device.type == "cpu"
         longest = layer.taps * max(layer.input[2], layer.output[2])
-        return isinstance(x, PackedSigns) and x.bits is not None and x.device.type == "cpu" and longest <= LONGEST_SUM
+        return packed and longest <= LONGEST_SUM and layer.output[0] * layer.output[1] <= MOST_PLACES
 
     def forward(self, x: Tensor, y: Tensor, scale: Tensor) -> None:
         """Writes scale * (sums) to the rows y."""
-        layer, products = self.layer, self._open()
+        layer = self.layer
         for images in self.pieces:
-            sums = torch.empty((images.stop - images.start) * layer.output[0] * layer.output[1] * layer.output[2], dtype=torch.int16)
-            products.sums(self._words(x, images), self.weights, sums.numpy())
+            sums = torch.empty((images.stop - images.start) * math.prod(layer.output), dtype=torch.int16)
+            self.engine.sums(self._words(x, images), self.weights, sums.numpy())
             rows, result = sums.view(-1, layer.output[2]), y[places(images, layer.output)]
             for tile in tiles(*rows.shape):
                 result[tile] = rows[tile] * scale
@@ -122,21 +126,20 @@ class PackedProducts:
         self, x: Tensor, gradient: Tensor, scale: Tensor, dx: Tensor | None, wants_weight: bool
     ) -> tuple[Tensor, float] | None:
         """Writes dX to the rows dx where there are any; returns dW, [out * taps, in] and its unit, where wanted."""
-        layer, products = self.layer, self._open()
+        layer = self.layer
         step = _step(gradient, scale)
-        inputs = layer.input[0] * layer.input[1] * layer.input[2]
         total: Tensor | None = None
         for images in self.pieces:
             integers = _integers(gradient[places(images, layer.output)], scale / step)
             if dx is not None:
-                sums = torch.empty((images.stop - images.start) * inputs, dtype=torch.int32)
-                products.input_gradient(integers, self.weights, sums.numpy())
+                sums = torch.empty((images.stop - images.start) * math.prod(layer.input), dtype=torch.int32)
+                self.engine.input_gradient(integers, self.weights, sums.numpy())
                 rows, result = sums.view(-1, layer.input[2]), dx[places(images, layer.input)]
                 for tile in tiles(*rows.shape):
                     result[tile] = rows[tile] * step
             if wants_weight:
                 part = torch.empty((layer.output[2] * layer.taps, layer.input[2]), dtype=torch.int32)
-                products.weight_gradient(integers, self._words(x, images), part.numpy().reshape(-1))
+                self.engine.weight_gradient(integers, self._words(x, images), part.numpy().reshape(-1))
                 total = part if total is None else total.to(torch.float32).add_(part)
         return None if total is None else (total, step)
 
@@ -153,7 +156,8 @@ def _step(gradient: Tensor, scale: Tensor) -> float:
         largest = here if not here <= largest else largest
     if not np.isfinite(largest):
         raise EverbitError(
-            f"a gradient became {largest} in front of a binary layer: use a lower learning rate, or dtype float32 or bfloat16"
+            f"a gradient in front of a binary layer became {largest}: "
+            "use a lower learning rate, or dtype bfloat16 or float32"
         )
     return max(largest / LARGEST, float(np.finfo(np.float32).tiny))
 
@@ -190,11 +194,12 @@ class TiledProducts:
             g = (gradient[places(images, layer.output)] * scale).view(-1, *layer.output).movedim(3, 1)
             shape = (len(g), layer.input[2], layer.input[0] + above + below, layer.input[1] + left + right)
             if dx is not None:
-                padded = conv2d_input(shape, weight, g, layer.stride)
+                padded = conv2d_input(shape, weight, g, layer.stride)  # type: ignore[no-untyped-call]
                 inner = functional.pad(padded, [-left, -right, -above, -below])
                 dx[places(images, layer.input)] = as_rows(inner).to(dx.dtype)
             if wants_weight:
-                part = conv2d_weight(self._padded(x, images, scale.dtype), weight.shape, g, layer.stride)
+                maps = self._padded(x, images, scale.dtype)
+                part: Tensor = conv2d_weight(maps, weight.shape, g, layer.stride)  # type: ignore[no-untyped-call]
                 total = part if total is None else total.add_(part)
         return None if total is None else (as_rows(total), 1.0)
 

@@ -14,7 +14,8 @@ class LowMemoryConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         bias = None if self.bias is None else self.bias.to(self.dtype)
-        return self._conv_forward(x.to(self.dtype), self.weight.to(self.dtype), bias)
+        y: Tensor = self._conv_forward(x.to(self.dtype), self.weight.to(self.dtype), bias)
+        return y
 
 
 class LowMemoryLinear(nn.Linear):

@@ -78,7 +78,7 @@ def signs(bits: Tensor, channels: int, dtype: torch.dtype) -> Tensor:
 
 def pack_rows(rows: Tensor, test: Callable[[Tensor], Tensor]) -> Tensor:
     """The bits of test(values), a tile at a time; rows [R, C]."""
-    bits = no_bits(*rows.shape, rows.device)
+    bits = no_bits(rows.shape[0], rows.shape[1], rows.device)
     for tile in tiles(*rows.shape):
         bits[tile] = pack(test(rows[tile]))
     return bits

@@ -136,7 +136,9 @@ def usual_windows(module: nn.Module) -> bool:
     """False for a pool whose windows are not those of `Windows`."""
     if not isinstance(module, (nn.MaxPool2d, nn.AvgPool2d)):
         return True
-    square = all(isinstance(side, int) or len({*side}) == 1 for side in (module.kernel_size, module.stride, module.padding))
+    square = all(
+        isinstance(side, int) or len({*side}) == 1 for side in (module.kernel_size, module.stride, module.padding)
+    )
     if isinstance(module, nn.MaxPool2d):
         return square and not module.ceil_mode and module.dilation == 1 and not module.return_indices
     counts = module.count_include_pad or not _same(module.padding)

@@ -31,7 +31,9 @@ class Adam(TiledOptimizer):
     def update(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         (b1, b2), magnitude = group["betas"], one_bit(gradient)
         if not state:
-            state.update(step=0, m=torch.zeros_like(parameter), root_v=0.0 if magnitude else torch.zeros_like(parameter))
+            state.update(
+                step=0, m=torch.zeros_like(parameter), root_v=0.0 if magnitude else torch.zeros_like(parameter)
+            )
         if magnitude is None and not isinstance(state["root_v"], Tensor):
             state["root_v"] = torch.full_like(parameter, state["root_v"])
         state["step"] += 1

@@ -42,7 +42,7 @@ class TiledOptimizer(torch.optim.Optimizer):
     """An optimizer that changes one parameter after another. A subclass says how."""
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Changes every parameter that has a gradient; returns what the closure does, where there is one."""
         loss = None
         if closure is not None:
