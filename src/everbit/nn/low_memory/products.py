@@ -16,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
-from torch.nn.grad import conv2d_input, conv2d_weight
 
 from everbit import _engine
 from everbit.errors import EverbitError
@@ -171,7 +170,7 @@ def _integers(rows: Tensor, factor: Tensor) -> NDArray[np.int16]:
 
 
 class TiledProducts:
-    """By torch. x: any tensor; one of +-1 may be PackedSigns."""
+    """By torch, on the places under each window as rows. x: any tensor; one of +-1 may be PackedSigns."""
 
     def __init__(self, layer: Layer, weights: Tensor, images: int) -> None:
         self.layer, self.pieces, self.weights = layer, list(layer.pieces(images)), weights
@@ -180,42 +179,44 @@ class TiledProducts:
         """Writes scale * (sums) to the rows y."""
         weight = self._weight(scale.dtype)
         for images in self.pieces:
-            sums = functional.conv2d(self._padded(x, images, scale.dtype), weight, stride=self.layer.stride)
-            y[places(images, self.layer.output)] = (as_rows(sums) * scale).to(y.dtype)
+            y[places(images, self.layer.output)] = (self._patches(x, images, scale.dtype) @ weight.T).mul_(scale)
 
     def backward(
         self, x: Tensor, gradient: Tensor, scale: Tensor, dx: Tensor | None, wants_weight: bool
     ) -> tuple[Tensor, float] | None:
         """Writes dX to the rows dx where there are any; returns dW, [out * taps, in] and its unit, where wanted."""
-        layer, weight = self.layer, self._weight(scale.dtype)
+        layer = self.layer
+        weight = None if dx is None else self._weight(scale.dtype)
         left, right, above, below = layer.borders()
-        total: Tensor | None = None
+        padded = (layer.input[0] + above + below, layer.input[1] + left + right)
+        shape = (layer.output[2], layer.fan_in)
+        total = torch.zeros(shape, dtype=scale.dtype, device=scale.device) if wants_weight else None
         for images in self.pieces:
-            g = (gradient[places(images, layer.output)] * scale).view(-1, *layer.output).movedim(3, 1)
-            shape = (len(g), layer.input[2], layer.input[0] + above + below, layer.input[1] + left + right)
-            if dx is not None:
-                padded = conv2d_input(shape, weight, g, layer.stride)  # type: ignore[no-untyped-call]
-                inner = functional.pad(padded, [-left, -right, -above, -below])
-                dx[places(images, layer.input)] = as_rows(inner).to(dx.dtype)
-            if wants_weight:
-                maps = self._padded(x, images, scale.dtype)
-                part: Tensor = conv2d_weight(maps, weight.shape, g, layer.stride)  # type: ignore[no-untyped-call]
-                total = part if total is None else total.add_(part)
-        return None if total is None else (as_rows(total), 1.0)
+            g = gradient[places(images, layer.output)] * scale
+            if dx is not None and weight is not None:
+                patches = (g @ weight).view(images.stop - images.start, -1, layer.fan_in).movedim(1, 2)
+                maps = functional.fold(patches, padded, layer.kernel, stride=layer.stride)
+                dx[places(images, layer.input)] = as_rows(functional.pad(maps, [-left, -right, -above, -below]))
+            if total is not None:
+                total.addmm_(g.T, self._patches(x, images, scale.dtype))
+        return None if total is None else (as_rows(total.view(layer.output[2], layer.input[2], -1)), 1.0)
 
     def _weight(self, dtype: torch.dtype) -> Tensor:
+        """[out, in * taps]"""
         layer = self.layer
         rows = signs(self.weights, layer.input[2], dtype)
-        return rows.view(layer.output[2], layer.kernel, layer.kernel, layer.input[2]).movedim(3, 1)
+        return rows.view(layer.output[2], layer.taps, layer.input[2]).movedim(1, 2).reshape(layer.output[2], -1)
 
-    def _padded(self, x: Tensor, images: slice, dtype: torch.dtype) -> Tensor:
+    def _patches(self, x: Tensor, images: slice, dtype: torch.dtype) -> Tensor:
+        """[places of the output, in * taps]"""
         layer = self.layer
         if isinstance(x, PackedSigns) and x.bits is not None:
             rows = signs(x.bits[places(images, layer.input)], layer.input[2], dtype)
             maps = rows.view(-1, *layer.input).movedim(3, 1)
         else:
             maps = x[images].to(dtype).view(-1, layer.input[2], *layer.input[:2])
-        return functional.pad(maps, layer.borders(), value=float(layer.pad_value))
+        maps = functional.pad(maps, layer.borders(), value=float(layer.pad_value))
+        return functional.unfold(maps, layer.kernel, stride=layer.stride).movedim(1, 2).reshape(-1, layer.fan_in)
 
 
 def products(layer: Layer, x: Tensor, weights: Tensor) -> PackedProducts | TiledProducts:
