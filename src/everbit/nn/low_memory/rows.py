@@ -13,7 +13,10 @@ import torch
 from torch import Tensor
 
 TILE = 1 << 16
-"""Values that are computed with at once: their float32 copies stay in the second-level cache."""
+"""Most values that are computed with at once: their float32 copies stay in the second-level cache."""
+
+SMALL_TILE = 1 << 12
+"""Tiles of a small tensor are a sixteenth of it, but not below this: they shall not take more memory than it."""
 
 
 def as_rows(x: Tensor) -> Tensor:
@@ -32,8 +35,8 @@ def like(x: Tensor, shape: Sequence[int] | None = None) -> Tensor:
 
 
 def tiles(rows: int, channels: int) -> Iterator[slice]:
-    """Ranges of rows, of about TILE values each."""
-    step = max(1, TILE // channels)
+    """Ranges of rows, of TILE values or fewer each."""
+    step = max(1, min(TILE, max(SMALL_TILE, rows * channels // 16)) // channels)
     for first in range(0, rows, step):
         yield slice(first, min(rows, first + step))
 

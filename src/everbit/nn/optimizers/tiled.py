@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from everbit import _engine
 from everbit.nn.low_memory.packed_signs import PackedSigns
 from everbit.nn.low_memory.rows import as_rows, signs, tiles
 
@@ -52,6 +53,7 @@ class TiledOptimizer(torch.optim.Optimizer):
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     self.update(parameter, parameter.grad, self.state[parameter], group)
+        _engine.return_free_memory()
         return loss
 
     def update(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from everbit import _engine
 from everbit.errors import EverbitError
 
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -107,20 +108,11 @@ def _measured(run: TrainingRun) -> Measured:
 
     train(run.width * WARM_UP_WIDTH, 2)  # what is loaded once is no step's
     gc.collect()
-    _trim()
+    _engine.return_free_memory()
     before = _kibibytes("VmRSS:")
     RESET.write_text("5")  # the peak begins anew
     seconds = train(run.width, run.steps)
     return Measured((_kibibytes("VmHWM:") - before) * 1024, statistics.median(seconds[1:] or seconds))
-
-
-def _trim() -> None:
-    """Gives the system back what the warm-up freed, where the C library can."""
-    import ctypes
-
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 def _training_step(network: Any, run: TrainingRun) -> Any:
