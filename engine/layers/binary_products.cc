@@ -1,6 +1,7 @@
 #include "binary_products.h"
 
 #include <cstring>
+#include <limits>
 
 #include "binary_weight_sums.h"
 #include "layers.h"
@@ -21,6 +22,13 @@ struct Call {
   }
 };
 
+// Whether int32 counts the values of a batch, in whole words of bits too. Sides are 1 to 65536.
+bool countable(const TensorRecord& t, int32_t batch) {
+  const int64_t places = int64_t{t.height} * t.width;
+  const int64_t most = std::numeric_limits<int32_t>::max();
+  return places <= most && places * (words_for(t.channels) * 64) <= most / batch;
+}
+
 // The layer reads what it is given.
 void* readable(const void* values) { return const_cast<void*>(values); }
 
@@ -28,6 +36,7 @@ void* readable(const void* values) { return const_cast<void*>(values); }
 
 const char* BinaryProducts::open(const TensorRecord& in, const TensorRecord& out, const Window& w, int32_t pad_value, int32_t batch,
                                  int threads) {
+  if (threads < 1 || batch < 1 || !countable(in, batch) || !countable(out, batch)) return "a call takes fewer than 2^31 values";
   tensors_[0] = in;
   tensors_[1] = out;
   layer_ = {};
@@ -39,7 +48,7 @@ const char* BinaryProducts::open(const TensorRecord& in, const TensorRecord& out
   batch_ = batch;
   threads_ = threads;
   if (const char* problem = binary_shape_check(program_, layer_)) return problem;
-  if (threads < 1 || batch < 1 || int64_t{batch} * out.pixels() > kPlacesAtOnce) return "a call takes 1 to 65536 places";
+  if (int64_t{batch} * out.pixels() > kPlacesAtOnce) return "a call takes 1 to 65536 places";
   return nullptr;
 }
 

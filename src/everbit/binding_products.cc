@@ -1,6 +1,8 @@
 // The part of the bridge that low-memory training multiplies with: the products of one binary layer, on arrays of the caller.
 #include "binding.h"
 
+#include <nanobind/stl/array.h>
+
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
@@ -20,13 +22,15 @@ using Out = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 class BinaryProducts {
  public:
-  BinaryProducts(const std::vector<int32_t>& input, const std::vector<int32_t>& output, const std::vector<int32_t>& window,
-                 int32_t pad_value, int32_t batch, int threads)
-      : in_{input.at(0), input.at(1), input.at(2), 1, 0}, out_{output.at(0), output.at(1), output.at(2), 16, 0}, batch_(batch) {
+  using Sides = std::array<int32_t, 3>;  // height, width, channels
+  using Geometry = std::array<int32_t, 5>;  // as Window
+
+  BinaryProducts(const Sides& input, const Sides& output, const Geometry& window, int32_t pad_value, int32_t batch, int threads)
+      : in_{input[0], input[1], input[2], 1, 0}, out_{output[0], output[1], output[2], 16, 0}, batch_(batch) {
     for (const int32_t size : {in_.height, in_.width, in_.channels, out_.height, out_.width, out_.channels}) {
       if (size < 1 || size > kMostSide) throw std::invalid_argument("a product's sides and channels are 1 to 65536");
     }
-    const everbit::Window w{window.at(0), window.at(1), window.at(2), window.at(3), window.at(4)};
+    const everbit::Window w{window[0], window[1], window[2], window[3], window[4]};
     require(products_.open(in_, out_, w, pad_value, batch, threads));
     taps_ = static_cast<size_t>(w.taps());
     scratch_.reset(static_cast<uint8_t*>(std::aligned_alloc(everbit::kAlignment, everbit::aligned(products_.scratch_bytes()))));
@@ -103,11 +107,11 @@ void return_free_memory() {
 
 void bind_products(nb::module_& m) {
   nb::class_<BinaryProducts>(m, "BinaryProducts")
-      .def(nb::init<const std::vector<int32_t>&, const std::vector<int32_t>&, const std::vector<int32_t>&, int32_t, int32_t, int>(),
+      .def(nb::init<const BinaryProducts::Sides&, const BinaryProducts::Sides&, const BinaryProducts::Geometry&, int32_t, int32_t, int>(),
            "input"_a, "output"_a, "window"_a, "pad_value"_a, "batch"_a, "threads"_a)
-      .def("sums", &BinaryProducts::sums, "x"_a, "weights"_a, "z"_a)
-      .def("input_gradient", &BinaryProducts::input_gradient, "g"_a, "weights"_a, "dx"_a)
-      .def("weight_gradient", &BinaryProducts::weight_gradient, "g"_a, "x"_a, "dw"_a);
+      .def("sums", &BinaryProducts::sums, "x"_a, "weights"_a, "z"_a.noconvert())
+      .def("input_gradient", &BinaryProducts::input_gradient, "g"_a, "weights"_a, "dx"_a.noconvert())
+      .def("weight_gradient", &BinaryProducts::weight_gradient, "g"_a, "x"_a, "dw"_a.noconvert());
   m.def("return_large_blocks", &return_large_blocks,
         "From now on the C library gives blocks of 512 KiB and more back to the system as soon as they are freed, where it can.");
   m.def("return_free_memory", &return_free_memory, "The C library gives back what is free now, where it can.");

@@ -49,7 +49,7 @@ class _BatchNorm(torch.autograd.Function):
             size += x.abs_().sum(dim=0)
         if order == 1:
             kept = bits
-            omega = size / count / gamma.abs().clamp(min=torch.finfo(torch.float32).tiny)
+            omega = torch.where(gamma == 0, 0.0, size / count / gamma.abs())  # nothing passes where gamma is 0
         else:
             kept = like(y)
             normalized = as_rows(kept)

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from everbit.errors import ConfigurationError
 from everbit.nn.binary import BinaryConv2d, BinaryLinear, BinaryWeight
-from everbit.nn.low_memory.packed_signs import PackedSigns
-from everbit.nn.low_memory.products import Layer, products, weight_bits
+from everbit.nn.low_memory.packed_signs import PackedSigns, sign_bits
+from everbit.nn.low_memory.products import Layer, products
 from everbit.nn.low_memory.rows import as_rows, empty, pack_rows
 from everbit.nn.windows import same_padding
 
@@ -23,7 +24,7 @@ class _BinaryProduct(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, alpha: Tensor, layer: Layer, dtype: torch.dtype, one_bit: bool
     ) -> Tensor:
-        bits = weight_bits(weight)
+        bits = sign_bits(weight)
         y = empty((len(x), layer.output[2], *layer.output[: x.dim() - 2]), dtype, x.device)
         products(layer, x, bits).forward(x, as_rows(y), alpha)
         kept = x.bits if isinstance(x, PackedSigns) else None
@@ -60,7 +61,9 @@ class _LowMemoryBinary(BinaryWeight):
     one_bit: bool
 
     def product(self, x: Tensor, layer: Layer) -> Tensor:
-        if self.training and not isinstance(self.weight, PackedSigns):
+        if x.dim() != self.weight.dim() or x.shape[1] != layer.input[2] or min(layer.output) < 1:
+            raise ConfigurationError(f"{self} cannot take an input of shape {list(x.shape)}: change the one or the other")
+        if self.training and self.weight.requires_grad and not isinstance(self.weight, PackedSigns):
             self.clip_latent()  # beyond 1 it would have no gradient, and one bit cannot say so
         wide = torch.promote_types(self.dtype, torch.float32)
         alpha = self.alpha().to(wide)
@@ -75,8 +78,8 @@ class _LowMemoryBinary(BinaryWeight):
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         weight, loaded = self.weight, state_dict.get(prefix + "weight")
         if isinstance(weight, PackedSigns) and loaded is not None and loaded.shape == weight.shape:
-            weight.bits = weight_bits(loaded.to(weight.device))
-            state_dict = {**state_dict, prefix + "weight": weight.detach()}
+            # As bits also where the loaded tensors take the place of the module's (load_state_dict(..., assign=True)).
+            state_dict = {**state_dict, prefix + "weight": weight.detach().clone().copy_(loaded)}
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
@@ -103,7 +106,7 @@ class LowMemoryBinaryConv2d(_LowMemoryBinary, BinaryConv2d):
     """Convolution with binary weights of [N, C, H, W]; the first layer's input may be real."""
 
     def forward(self, x: Tensor) -> Tensor:
-        height, width = x.shape[2:]
+        height, width = x.shape[2:] if x.dim() == 4 else (0, 0)
         if isinstance(self.padding, str):
             before = [same_padding(size, self.kernel_size, self.stride)[0] for size in (height, width)]
             output = [-(-size // self.stride) for size in (height, width)]

@@ -13,9 +13,8 @@ from everbit.errors import ConfigurationError
 from everbit.nn.binary import BinaryConv2d, BinaryLinear, BinaryWeight, Sign
 from everbit.nn.low_memory.batch_norm import LowMemoryBatchNorm1d, LowMemoryBatchNorm2d
 from everbit.nn.low_memory.binary import LowMemoryBinaryConv2d, LowMemoryBinaryLinear
-from everbit.nn.low_memory.packed_signs import PackedSigns
-from everbit.nn.low_memory.products import weight_bits
-from everbit.nn.low_memory.real import LowMemoryConv2d, LowMemoryLinear
+from everbit.nn.low_memory.packed_signs import PackedSigns, sign_bits
+from everbit.nn.low_memory.real import LowMemoryConv2d, LowMemoryLinear, LowMemoryPReLU
 from everbit.nn.low_memory.rows import empty
 from everbit.nn.low_memory.sign import LowMemorySign
 from everbit.nn.low_memory.windows import LowMemoryAvgPool2d, LowMemoryMaxPool2d, LowMemoryReLU, usual_windows
@@ -31,12 +30,15 @@ class Approximations:
     dtype: of activations and their gradients, "bfloat16", "float16" or "float32". batch_norm: "l1" keeps one bit a
     value, "l2" the values. weight_gradient_bits: 1, or 32 for gradients as they are. latent_bits: of the binary layers'
     latent weights and what an optimizer remembers of them, 16 or 32; 1 for weights without a latent, which Bop trains.
+    approx_sign: "mask" gives it the gradient of ste_sign, of which one bit a value is kept, "slope" its own, which
+    keeps the values; ste_sign needs no more than a mask.
     """
 
     dtype: str = "bfloat16"
     batch_norm: str = "l1"
     weight_gradient_bits: int = 1
     latent_bits: int = 16
+    approx_sign: str = "mask"
 
     def __post_init__(self) -> None:
         for name, allowed in ALLOWED.items():
@@ -53,9 +55,10 @@ ALLOWED: dict[str, tuple[Any, ...]] = {
     "batch_norm": tuple(BATCH_NORMS),
     "weight_gradient_bits": (1, 32),
     "latent_bits": tuple(LATENTS),
+    "approx_sign": ("mask", "slope"),
 }
 PROPOSED = Approximations()
-STANDARD = Approximations("float32", "l2", 32, 32)
+STANDARD = Approximations("float32", "l2", 32, 32, "slope")
 """The algorithm of Courbariaux and Bengio, in the same code: nothing is left out."""
 
 KINDS: dict[type[nn.Module], type[nn.Module]] = {
@@ -69,6 +72,7 @@ KINDS: dict[type[nn.Module], type[nn.Module]] = {
     nn.ReLU: LowMemoryReLU,
     nn.Conv2d: LowMemoryConv2d,
     nn.Linear: LowMemoryLinear,
+    nn.PReLU: LowMemoryPReLU,
 }
 """What each layer becomes; others stay."""
 
@@ -78,6 +82,7 @@ def low_memory(model: nn.Module, approximations: Approximations = PROPOSED) -> n
 
     model: of everbit's binary layers and PyTorch's; its names stay, so that a state dict fits both before and after.
     Input float [N, C, H, W]; output float32. Train it with the optimizers of everbit.nn.optimizers, or with torch's.
+    From then on this process gives memory back to the system in blocks of 512 KiB and more, as soon as it is freed.
     Raises ConfigurationError for a network that was changed before, or has no binary layer.
     """
     modules = list(model.named_modules())
@@ -103,6 +108,8 @@ def _change(module: nn.Module, kind: type[nn.Module], approximations: Approximat
     if isinstance(module, (LowMemoryBinaryConv2d, LowMemoryBinaryLinear)):
         module.one_bit = approximations.weight_gradient_bits == 1
         module.weight = nn.Parameter(_stored(module.weight.detach(), approximations.latent_bits))
+    if isinstance(module, LowMemorySign):
+        module.keeps_slope = approximations.approx_sign == "slope" and module.estimator == "approx_sign"
     if isinstance(module, (LowMemoryBatchNorm1d, LowMemoryBatchNorm2d)):
         module.order = BATCH_NORMS[approximations.batch_norm]
         if module.weight is not None:
@@ -112,7 +119,7 @@ def _change(module: nn.Module, kind: type[nn.Module], approximations: Approximat
 def _stored(weight: Tensor, bits: int) -> Tensor:
     """A binary layer's weight as it is kept between steps: channels last, or signs alone."""
     if bits == 1:
-        return PackedSigns(weight_bits(weight), weight.shape, LATENTS[bits])
+        return PackedSigns(sign_bits(weight), weight.shape, LATENTS[bits], for_good=True)
     kept = empty(weight.shape, LATENTS[bits], weight.device)
     return kept.copy_(weight)
 

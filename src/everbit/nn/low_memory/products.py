@@ -1,7 +1,7 @@
 """The three products of a layer with binary weights, a few images at a time.
 
 Two ways. Bits meet bits in the engine's packed kernels, where gradients become integers of 16 bits with one scale a
-tensor, so that their sums are exact. What they do not take (a first layer's real input, another device than the
+tensor, so that the sums of one call are exact. What they do not take (a first layer's real input, another device than the
 processor, longer sums) torch multiplies, in tiles of +-1.
 """
 
@@ -20,7 +20,7 @@ from torch.nn import functional
 from everbit import _engine
 from everbit.errors import EverbitError
 from everbit.nn.low_memory.packed_signs import PackedSigns
-from everbit.nn.low_memory.rows import as_rows, pack_rows, signs, tiles
+from everbit.nn.low_memory.rows import as_rows, signs, tiles
 from everbit.packed_weights import interleaved
 
 AT_ONCE = 1 << 19
@@ -30,6 +30,9 @@ ALL_AT_ONCE = 1 << 20
 
 LONGEST_SUM = 32767
 """Terms of a sum that the engine takes."""
+
+LONGEST_STRIDE = 255
+"""Stride that the engine takes."""
 
 MOST_PLACES = 65536
 """Places that one call of the engine takes."""
@@ -83,13 +86,6 @@ def places(images: slice, side: tuple[int, int, int]) -> slice:
     return slice(images.start * side[0] * side[1], images.stop * side[0] * side[1])
 
 
-def weight_bits(weight: Tensor) -> Tensor:
-    """The bits of a weight's signs, [out * taps rows of in channels]."""
-    if isinstance(weight, PackedSigns) and weight.bits is not None:
-        return weight.bits
-    return pack_rows(as_rows(weight), lambda values: values >= 0)
-
-
 class PackedProducts:
     """By the engine. x: PackedSigns."""
 
@@ -109,7 +105,8 @@ class PackedProducts:
         """Whether the engine has this product."""
         packed = isinstance(x, PackedSigns) and x.bits is not None and x.device.type == "cpu"
         longest = layer.taps * max(layer.input[2], layer.output[2])
-        return packed and longest <= LONGEST_SUM and layer.output[0] * layer.output[1] <= MOST_PLACES
+        fits = longest <= LONGEST_SUM and layer.output[0] * layer.output[1] <= MOST_PLACES
+        return packed and fits and max(layer.padding) < layer.kernel and layer.stride <= LONGEST_STRIDE
 
     def forward(self, x: Tensor, y: Tensor, scale: Tensor) -> None:
         """Writes scale * (sums) to the rows y."""

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 class LowMemoryConv2d(nn.Conv2d):
-    """nn.Conv2d whose output has `dtype`; padding_mode "zeros"."""
+    """nn.Conv2d whose output has `dtype`."""
 
     dtype: torch.dtype
 
@@ -16,6 +16,13 @@ class LowMemoryConv2d(nn.Conv2d):
         bias = None if self.bias is None else self.bias.to(self.dtype)
         y: Tensor = self._conv_forward(x.to(self.dtype), self.weight.to(self.dtype), bias)
         return y
+
+
+class LowMemoryPReLU(nn.PReLU):
+    """nn.PReLU of any width; its input is kept as it is."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.prelu(x, self.weight.to(x.dtype))
 
 
 class LowMemoryLinear(nn.Linear):

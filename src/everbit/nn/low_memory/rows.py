@@ -57,21 +57,34 @@ def pack(flags: Tensor) -> Tensor:
     missing = row_bytes(channels) * 8 - channels
     if missing:
         flags = torch.nn.functional.pad(flags, (0, missing))
-    if flags.device.type == "cpu":
-        packed = np.packbits(flags.contiguous().numpy().reshape(-1), bitorder="little")
-        return torch.from_numpy(packed).view(rows, -1)
-    places = torch.arange(8, dtype=torch.uint8, device=flags.device)
-    return (flags.view(rows, -1, 8).to(torch.uint8) << places).sum(dim=2, dtype=torch.uint8)
+    flat = flags.reshape(-1)
+    packed = _packed_by_numpy(flat) if flags.device.type == "cpu" else _packed_by_torch(flat)
+    return packed.view(rows, -1)
 
 
 def unpack(bits: Tensor, channels: int) -> Tensor:
     """bool [rows, channels] of bits."""
-    if bits.device.type == "cpu":
-        flags = torch.from_numpy(np.unpackbits(bits.numpy().reshape(-1), bitorder="little"))
-    else:
-        places = torch.arange(8, dtype=torch.uint8, device=bits.device)
-        flags = (bits.unsqueeze(2) >> places) & 1
-    return flags.view(torch.bool).view(len(bits), -1)[:, :channels]
+    flat = bits.reshape(-1)
+    flags = _unpacked_by_numpy(flat) if bits.device.type == "cpu" else _unpacked_by_torch(flat)
+    return flags.view(torch.bool).view(bits.shape[0], -1)[:, :channels]
+
+
+def _packed_by_numpy(flags: Tensor) -> Tensor:
+    return torch.from_numpy(np.packbits(flags.numpy(), bitorder="little"))
+
+
+def _packed_by_torch(flags: Tensor) -> Tensor:
+    places = torch.arange(8, dtype=torch.uint8, device=flags.device)
+    return (flags.view(-1, 8).to(torch.uint8) << places).sum(dim=1, dtype=torch.uint8)
+
+
+def _unpacked_by_numpy(bits: Tensor) -> Tensor:
+    return torch.from_numpy(np.unpackbits(bits.numpy(), bitorder="little"))
+
+
+def _unpacked_by_torch(bits: Tensor) -> Tensor:
+    places = torch.arange(8, dtype=torch.uint8, device=bits.device)
+    return (bits.unsqueeze(1) >> places) & 1
 
 
 def signs(bits: Tensor, channels: int, dtype: torch.dtype) -> Tensor:
@@ -89,10 +102,11 @@ def pack_rows(rows: Tensor, test: Callable[[Tensor], Tensor]) -> Tensor:
 
 def remember_signs(x: Tensor, bits: Tensor) -> None:
     """Notes the bits of sign(x) with x, for whoever needs them next."""
-    x.known_signs = (bits, x._version)  # type: ignore[attr-defined]
+    if not x.is_inference():  # such tensors do not count their changes
+        x.known_signs = (bits, x._version)  # type: ignore[attr-defined]
 
 
 def remembered_signs(x: Tensor) -> Tensor | None:
     """The bits of sign(x) where they were noted and x has not changed since."""
-    bits, version = getattr(x, "known_signs", (None, 0))
-    return bits if version == x._version else None
+    noted = getattr(x, "known_signs", None)
+    return noted[0] if noted is not None and noted[1] == x._version else None

@@ -14,17 +14,21 @@ from everbit.nn.low_memory.rows import as_rows, like, pack_rows, remembered_sign
 
 
 class _Sign(torch.autograd.Function):
+    """sign(x). Keeps the mask |x| <= clip as bits, or x itself where its slope is wanted."""
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, signs: Tensor | None, clip: float) -> Tensor:
+    def forward(ctx: Any, x: Tensor, signs: Tensor | None, clip: float, keeps_slope: bool) -> Tensor:
         rows = as_rows(x)
-        ctx.save_for_backward(pack_rows(rows, lambda values: values.abs() <= clip))
+        ctx.save_for_backward(x if keeps_slope else pack_rows(rows, lambda values: values.abs() <= clip))
+        ctx.keeps_slope = keeps_slope
         bits = pack_rows(rows, lambda values: values >= 0) if signs is None else signs
         return PackedSigns(bits, x.shape, x.dtype)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return masked(gradient, ctx.saved_tensors[0]), None, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        (kept,) = ctx.saved_tensors
+        return sloped(gradient, kept) if ctx.keeps_slope else masked(gradient, kept), None, None, None
 
 
 def masked(gradient: Tensor, mask: Tensor) -> Tensor:
@@ -36,12 +40,24 @@ def masked(gradient: Tensor, mask: Tensor) -> Tensor:
     return result
 
 
-class LowMemorySign(Sign):
-    """sign(x), [N, C, ...], as PackedSigns; the gradient passes where |x| <= clip and is 0 elsewhere (METHOD 3, W23).
+def sloped(gradient: Tensor, x: Tensor) -> Tensor:
+    """The gradient times 2 - 2|x| where |x| <= 1, else 0 (Bi-Real Net)."""
+    result = like(gradient)
+    rows, source, at = as_rows(result), as_rows(gradient), as_rows(x)
+    for tile in tiles(*rows.shape):
+        rows[tile] = at[tile].abs().mul_(-2).add_(2).clamp_(min=0).mul_(source[tile])
+    return result
 
-    "approx_sign" has this gradient too: its slope needs x, of which one bit is left. The area under both is the same.
+
+class LowMemorySign(Sign):
+    """sign(x), [N, C, ...], as PackedSigns; the gradient passes where |x| <= clip and is 0 elsewhere (W23, section 3).
+
+    keeps_slope: "approx_sign" with its own gradient, which needs x. Without it, it has this gradient too: the area
+    under both is the same.
     """
 
+    keeps_slope: bool
+
     def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = _Sign.apply(x, remembered_signs(x), self.clip)  # type: ignore[no-untyped-call]
+        result: Tensor = _Sign.apply(x, remembered_signs(x), self.clip, self.keeps_slope)  # type: ignore[no-untyped-call]
         return result

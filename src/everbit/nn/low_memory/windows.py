@@ -14,6 +14,10 @@ from everbit.nn.low_memory.rows import TILE, as_rows, like, pack, pack_rows, unp
 from everbit.nn.low_memory.sign import masked
 
 
+MOST_TAPS = 256
+"""Of a max pool: the number of the one that was largest is counted in 8 bits."""
+
+
 class Windows(NamedTuple):
     """Square windows over maps: side, stride, and places outside on each side."""
 
@@ -140,6 +144,7 @@ def usual_windows(module: nn.Module) -> bool:
         isinstance(side, int) or len({*side}) == 1 for side in (module.kernel_size, module.stride, module.padding)
     )
     if isinstance(module, nn.MaxPool2d):
+        square = square and _same(module.kernel_size) ** 2 <= MOST_TAPS
         return square and not module.ceil_mode and module.dilation == 1 and not module.return_indices
     counts = module.count_include_pad or not _same(module.padding)
     return square and not module.ceil_mode and counts and module.divisor_override is None

@@ -9,14 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from everbit.nn.optimizers.tiled import TiledOptimizer, gradient_tiles, memory_rows, one_bit
+from everbit.nn.optimizers.tiled import TiledOptimizer, gradient_tiles, memory_rows, one_bit, remembered
 
 
 class Adam(TiledOptimizer):
-    """m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g^2,  w <- w - lr m^ / (sqrt(v^) + eps), with m^, v^ unbiased.
+    """w <- w - lr m / (sqrt(v) + eps), with m and v the means of g and g^2 that betas give, unbiased.
 
-    params: any, of 16 or 32 bits; m has their width. Of a one-bit gradient every g^2 is the same: v is one number. Else
-    its root is kept, which 16 bits hold where g itself fits; v would underflow.
+    params: any, of 16 or 32 bits. m and the root of v are kept in their width: both fit where g fits, v itself would
+    underflow, and so would the biased means of the first steps. Of a one-bit gradient every g^2 is the same: v is one
+    number.
     """
 
     def __init__(
@@ -29,27 +30,20 @@ class Adam(TiledOptimizer):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps})
 
     def update(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        (b1, b2), magnitude = group["betas"], one_bit(gradient)
-        if not state:
-            state.update(
-                step=0, m=torch.zeros_like(parameter), root_v=0.0 if magnitude else torch.zeros_like(parameter)
-            )
-        if magnitude is None and not isinstance(state["root_v"], Tensor):
-            state["root_v"] = torch.full_like(parameter, state["root_v"])
-        state["step"] += 1
-        rate, correction = group["lr"] / (1 - b1 ** state["step"]), math.sqrt(1 - b2 ** state["step"])
-        if not isinstance(state["root_v"], Tensor):
-            assert magnitude is not None
-            state["root_v"] = math.sqrt(b2 * state["root_v"] ** 2 + (1 - b2) * magnitude**2)
-        w, m = memory_rows(parameter, parameter), memory_rows(state["m"], state["m"])
+        step = state["step"] = state.get("step", 0) + 1
+        # The newest gradient's share in an unbiased mean: all at first, 1 - beta in the end.
+        share, square_share = ((1 - beta) / (1 - beta**step) for beta in group["betas"])
+        root, magnitude = state.get("root_v", 0.0), one_bit(gradient)
+        if magnitude is not None and not isinstance(root, Tensor):
+            root = state["root_v"] = math.sqrt(root**2 + square_share * (magnitude**2 - root**2))
+        elif not isinstance(root, Tensor):
+            state["root_v"] = torch.full_like(parameter, root)
+        roots = remembered(state, "root_v", parameter) if isinstance(state["root_v"], Tensor) else None
+        w, m = memory_rows(parameter, parameter), remembered(state, "m", parameter)
         for tile, g in gradient_tiles(parameter, gradient):
-            if isinstance(state["root_v"], Tensor):
-                kept = memory_rows(state["root_v"], state["root_v"])
-                root: Tensor | float = kept[tile].float().square_().mul_(b2).addcmul_(g, g, value=1 - b2).sqrt_()
-                kept[tile] = root
-                change = root / correction + group["eps"]
-            else:
-                change = state["root_v"] / correction + group["eps"]
-            mean = m[tile].float().mul_(b1).add_(g, alpha=1 - b1)
+            if roots is not None:
+                root = roots[tile].float().square_().lerp_(g.square(), square_share).sqrt_()
+                roots[tile] = root
+            mean = m[tile].float().lerp_(g, share)
             m[tile] = mean
-            w[tile] = w[tile].float().sub_(mean.div_(change).mul_(rate))
+            w[tile] = w[tile].float().sub_(mean.div_(root + group["eps"]).mul_(group["lr"]))

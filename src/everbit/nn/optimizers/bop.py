@@ -11,15 +11,17 @@ from torch import Tensor
 from everbit.nn.low_memory.packed_signs import PackedSigns
 from everbit.nn.low_memory.rows import pack, signs
 from everbit.nn.optimizers.adam import Adam
-from everbit.nn.optimizers.tiled import gradient_tiles, memory_rows, one_bit
+from everbit.nn.optimizers.tiled import gradient_tiles, remembered
 
 
 class Bop(Adam):
     """m <- (1 - rate) m + rate g,  w <- -w where m w > threshold; for weights of one bit (latent_bits=1).
 
-    A one-bit gradient counts as +1 or -1, so that m lies between -1 and 1; others count as they are. Parameters that
-    are not binary weights change by Adam, with its lr, betas and eps.
+    A one-bit gradient counts as +1 or -1, so that m lies between -1 and 1, and where several were added each of them
+    does; others count as they are. Parameters that are not binary weights change by Adam, with its lr, betas and eps.
     """
+
+    trains_bits = True
 
     def __init__(
         self,
@@ -38,11 +40,9 @@ class Bop(Adam):
         if not isinstance(parameter, PackedSigns):
             super().update(parameter, gradient, state, group)
             return
-        bits = parameter.bits
+        bits, m = parameter.bits, remembered(state, "m", parameter)
         assert bits is not None
-        if not state:
-            state["m"] = torch.zeros(parameter.shape, dtype=parameter.dtype, device=parameter.device)
-        m, unit = memory_rows(state["m"], parameter), one_bit(gradient) or 1.0
+        unit = gradient.magnitude if isinstance(gradient, PackedSigns) else 1.0
         for tile, g in gradient_tiles(parameter, gradient):
             mean = m[tile].float().lerp_(g.div_(unit), group["rate"])
             m[tile] = mean

@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from everbit.nn.optimizers.tiled import TiledOptimizer, gradient_tiles, memory_rows
+from everbit.errors import ConfigurationError
+from everbit.nn.optimizers.tiled import TiledOptimizer, gradient_tiles, memory_rows, remembered
 
 
 class SGD(TiledOptimizer):
-    """b <- momentum b + g,  w <- w - lr b.  params: any, of 16 or 32 bits; b has their width."""
+    """b <- momentum b + g,  w <- w - lr b.  params: any, of 16 or 32 bits.
+
+    What is kept is (1 - momentum) b, a mean of the gradients, in the parameter's width: it fits where they fit.
+    """
 
     def __init__(self, params: Iterable[Any], lr: float = 0.1, momentum: float = 0.9) -> None:
+        if not 0 <= momentum < 1:
+            raise ConfigurationError(f"momentum is {momentum}: give one from 0 to below 1")
         super().__init__(params, {"lr": lr, "momentum": momentum})
 
     def update(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        if not state:
-            state["b"] = torch.zeros_like(parameter)
-        w, b = memory_rows(parameter, parameter), memory_rows(state["b"], state["b"])
+        share = 1 - group["momentum"]
+        w, mean = memory_rows(parameter, parameter), remembered(state, "mean", parameter)
         for tile, g in gradient_tiles(parameter, gradient):
-            g += b[tile].float().mul_(group["momentum"])
-            b[tile] = g
-            w[tile] = w[tile].float().sub_(g, alpha=group["lr"])
+            moved = mean[tile].float().lerp_(g, share)
+            mean[tile] = moved
+            w[tile] = w[tile].float().sub_(moved, alpha=group["lr"] / share)

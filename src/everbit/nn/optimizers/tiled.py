@@ -9,29 +9,54 @@ import torch
 from torch import Tensor
 
 from everbit import _engine
+from everbit.errors import ConfigurationError
 from everbit.nn.low_memory.packed_signs import PackedSigns
-from everbit.nn.low_memory.rows import as_rows, signs, tiles
+from everbit.nn.low_memory.rows import signs, tiles
 
 
-def memory_rows(x: Tensor, like: Tensor) -> Tensor:
-    """x as rows [R, C] in the order in which `like` lies in memory; of `like` itself a view."""
-    if like.dim() > 1 and like.movedim(1, -1).is_contiguous():
-        return as_rows(x)
-    return x.reshape(1, -1) if like.dim() < 2 else x.reshape(-1, like.shape[-1])
+def memory_order(x: Tensor) -> list[int]:
+    """The dimensions of x from the outermost in memory to the innermost; channels (1) after others of their stride."""
+    strides = x.stride()
+    return sorted(range(x.dim()), key=lambda dimension: (-strides[dimension], dimension == 1))
+
+
+def _table(parameter: Tensor) -> tuple[int, int]:
+    """Rows and columns of memory_rows()."""
+    columns = parameter.shape[memory_order(parameter)[-1]] if parameter.dim() > 1 else parameter.numel()
+    return parameter.numel() // max(1, columns), columns
+
+
+def memory_rows(x: Tensor, parameter: Tensor) -> Tensor:
+    """x, of the parameter's shape, as rows [R, C] in the order in which that lies in memory; a view of x.
+
+    Raises RuntimeError where x does not lie in memory without gaps and in that order.
+    """
+    return x.permute(memory_order(parameter)).view(_table(parameter))
+
+
+def remembered(state: dict[str, Any], name: str, parameter: Tensor) -> Tensor:
+    """What the state holds under that name as memory_rows(), zeros at first."""
+    kept: Tensor | None = state.get(name)
+    if kept is None or memory_order(kept) != memory_order(parameter):  # loaded, from where the parameter lay otherwise
+        laid = torch.empty_strided(
+            parameter.shape, parameter.stride(), dtype=parameter.dtype, device=parameter.device
+        )
+        kept = state[name] = laid.zero_() if kept is None else laid.copy_(kept)
+    return memory_rows(kept, parameter)
 
 
 def gradient_tiles(parameter: Tensor, gradient: Tensor) -> Iterator[tuple[slice, Tensor]]:
     """Ranges of memory_rows(), and the gradient there as float32."""
-    packed = gradient if isinstance(gradient, PackedSigns) and gradient.bits is not None else None
-    rows = None if packed is not None else memory_rows(gradient, parameter)
-    shape = memory_rows(parameter, parameter).shape
+    order, shape = memory_order(parameter), _table(parameter)
+    as_bits_lie = order == [0, *range(2, parameter.dim()), 1]
+    bits = gradient.bits if isinstance(gradient, PackedSigns) and as_bits_lie else None
+    if isinstance(gradient, PackedSigns) and bits is not None:
+        for tile in tiles(*shape):
+            yield tile, signs(bits[tile], shape[1], torch.float32).mul_(gradient.magnitude)
+        return
+    rows = gradient.permute(order).reshape(shape)
     for tile in tiles(*shape):
-        if packed is not None:
-            assert packed.bits is not None
-            yield tile, signs(packed.bits[tile], shape[1], torch.float32).mul_(packed.magnitude)
-        else:
-            assert rows is not None
-            yield tile, rows[tile].to(torch.float32)
+        yield tile, rows[tile].to(torch.float32, copy=True)
 
 
 def one_bit(gradient: Tensor) -> float | None:
@@ -41,6 +66,17 @@ def one_bit(gradient: Tensor) -> float | None:
 
 class TiledOptimizer(torch.optim.Optimizer):
     """An optimizer that changes one parameter after another. A subclass says how."""
+
+    trains_bits = False
+    """Whether it takes weights without a latent."""
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As torch's. Raises ConfigurationError for weights without a latent, where it cannot train them."""
+        super().add_param_group(param_group)
+        if not self.trains_bits and any(isinstance(weight, PackedSigns) for weight in self.param_groups[-1]["params"]):
+            raise ConfigurationError(
+                f"{type(self).__name__} cannot train weights of one bit: use Bop, or latent_bits=16"
+            )
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
