@@ -61,6 +61,8 @@ class BinaryProducts {
     products_.weight_gradient(g.data(), x.data(), images, scratch_.get(), dw.data());
   }
 
+  size_t scratch_bytes() const { return products_.scratch_bytes(); }
+
  private:
   static constexpr int32_t kMostSide = 65536;
 
@@ -109,6 +111,7 @@ void bind_products(nb::module_& m) {
   nb::class_<BinaryProducts>(m, "BinaryProducts")
       .def(nb::init<const BinaryProducts::Sides&, const BinaryProducts::Sides&, const BinaryProducts::Geometry&, int32_t, int32_t, int>(),
            "input"_a, "output"_a, "window"_a, "pad_value"_a, "batch"_a, "threads"_a)
+      .def_prop_ro("scratch_bytes", [](const BinaryProducts& self) { return self.scratch_bytes(); })
       .def("sums", &BinaryProducts::sums, "x"_a, "weights"_a, "z"_a.noconvert())
       .def("input_gradient", &BinaryProducts::input_gradient, "g"_a, "weights"_a, "dx"_a.noconvert())
       .def("weight_gradient", &BinaryProducts::weight_gradient, "g"_a, "x"_a, "dw"_a.noconvert());

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from everbit import _engine
 from everbit.errors import ConfigurationError
 from everbit.nn.binary import BinaryConv2d, BinaryLinear, BinaryWeight
 from everbit.nn.low_memory.packed_signs import PackedSigns, sign_bits
@@ -32,6 +34,7 @@ class _BinaryProduct(torch.autograd.Function):
         ctx.x = None if kept is None else (x.shape, x.dtype)
         ctx.weight = (weight.shape, weight.dtype)
         ctx.layer, ctx.one_bit = layer, one_bit
+        _tidy(layer, len(x))
         return y
 
     @staticmethod
@@ -43,7 +46,15 @@ class _BinaryProduct(torch.autograd.Function):
         rows = None if dx is None else as_rows(dx)
         dw = products(ctx.layer, x, bits).backward(x, as_rows(gradient), alpha, rows, ctx.needs_input_grad[1])
         weight_gradient = None if dw is None else _gradient(*dw, ctx.weight, ctx.one_bit)
+        del dw
+        _tidy(ctx.layer, len(x))
         return dx, weight_gradient, None, None, None, None
+
+
+def _tidy(layer: Layer, images: int) -> None:
+    """Gives back the scratch of a product that took more than one call."""
+    if images > layer.at_once(images):
+        _engine.return_free_memory()
 
 
 def _gradient(dw: Tensor, unit: float, weight: tuple[torch.Size, torch.dtype], one_bit: bool) -> Tensor:
@@ -106,26 +117,35 @@ class LowMemoryBinaryConv2d(_LowMemoryBinary, BinaryConv2d):
     """Convolution with binary weights of [N, C, H, W]; the first layer's input may be real."""
 
     def forward(self, x: Tensor) -> Tensor:
-        height, width = x.shape[2:] if x.dim() == 4 else (0, 0)
-        if isinstance(self.padding, str):
-            before = [same_padding(size, self.kernel_size, self.stride)[0] for size in (height, width)]
-            output = [-(-size // self.stride) for size in (height, width)]
-        else:
-            before = [self.padding, self.padding]
-            output = [(size + 2 * self.padding - self.kernel_size) // self.stride + 1 for size in (height, width)]
-        layer = Layer(
-            (height, width, self.in_channels),
-            (output[0], output[1], self.out_channels),
-            self.kernel_size,
-            self.stride,
-            (before[0], before[1]),
-            self.pad_value,
-        )
-        return self.product(x, layer)
+        return self.product(x, convolution_layer(self, x.shape[2:] if x.dim() == 4 else (0, 0)))
 
 
 class LowMemoryBinaryLinear(_LowMemoryBinary, BinaryLinear):
     """Dense layer with binary weights of [N, C]; the first layer's input may be real."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.product(x, Layer((1, 1, self.in_features), (1, 1, self.out_features), 1, 1, (0, 0), 0))
+        return self.product(x, dense_layer(self))
+
+
+def convolution_layer(module: BinaryConv2d, size: Sequence[int]) -> Layer:
+    """The shape of a convolution's product over maps of a size, height and width."""
+    kernel, stride = module.kernel_size, module.stride
+    if isinstance(module.padding, str):
+        before = [same_padding(side, kernel, stride)[0] for side in size]
+        output = [-(-side // stride) for side in size]
+    else:
+        before = [module.padding, module.padding]
+        output = [(side + 2 * module.padding - kernel) // stride + 1 for side in size]
+    return Layer(
+        (size[0], size[1], module.in_channels),
+        (output[0], output[1], module.out_channels),
+        kernel,
+        stride,
+        (before[0], before[1]),
+        module.pad_value,
+    )
+
+
+def dense_layer(module: BinaryLinear) -> Layer:
+    """The shape of a dense layer's product."""
+    return Layer((1, 1, module.in_features), (1, 1, module.out_features), 1, 1, (0, 0), 0)

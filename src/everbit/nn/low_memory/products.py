@@ -72,11 +72,15 @@ class Layer:
             sides.append((before, (count - 1) * self.stride + self.kernel - size - before))
         return [*sides[1], *sides[0]]
 
-    def pieces(self, images: int) -> Iterator[slice]:
-        """Ranges of images that are multiplied at once: all of them where that is little."""
+    def at_once(self, images: int) -> int:
+        """How many of so many images are multiplied at once: all of them where that is little."""
         largest = max(math.prod(self.input), math.prod(self.output))
         step = images if images * largest <= ALL_AT_ONCE else max(1, AT_ONCE // largest)
-        step = min(step, MOST_PLACES // (self.output[0] * self.output[1]) or 1)
+        return min(step, MOST_PLACES // (self.output[0] * self.output[1]) or 1)
+
+    def pieces(self, images: int) -> Iterator[slice]:
+        """Ranges of images that are multiplied at once."""
+        step = self.at_once(images)
         for first in range(0, images, step):
             yield slice(first, min(images, first + step))
 
@@ -84,6 +88,13 @@ class Layer:
 def places(images: slice, side: tuple[int, int, int]) -> slice:
     """The rows of some images."""
     return slice(images.start * side[0] * side[1], images.stop * side[0] * side[1])
+
+
+def engine_products(layer: Layer, images: int) -> _engine.BinaryProducts:
+    """The engine's products of as many of the images as are multiplied at once."""
+    window = (layer.kernel, layer.kernel, layer.stride, *layer.padding)
+    most, threads = layer.at_once(images), torch.get_num_threads()
+    return _engine.BinaryProducts(layer.input, layer.output, window, layer.pad_value, most, threads)
 
 
 class PackedProducts:
@@ -94,11 +105,7 @@ class PackedProducts:
         self.weights: NDArray[np.uint64] = interleaved(
             weights.numpy().view(np.uint64).reshape(layer.output[2], -1)
         ).ravel()
-        kernel, stride, padding = layer.kernel, layer.stride, layer.padding
-        window, most = (kernel, kernel, stride, *padding), self.pieces[0].stop
-        self.engine = _engine.BinaryProducts(
-            layer.input, layer.output, window, layer.pad_value, most, torch.get_num_threads()
-        )
+        self.engine = engine_products(layer, images)
 
     @staticmethod
     def takes(layer: Layer, x: Tensor) -> bool:

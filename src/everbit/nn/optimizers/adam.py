@@ -46,4 +46,4 @@ class Adam(TiledOptimizer):
                 roots[tile] = root
             mean = m[tile].float().lerp_(g, share)
             m[tile] = mean
-            w[tile] = w[tile].float().sub_(mean.div_(root + group["eps"]).mul_(group["lr"]))
+            w[tile] = w[tile].float().sub_((mean / (root + group["eps"])).mul_(group["lr"]))

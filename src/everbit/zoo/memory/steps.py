@@ -17,13 +17,18 @@ from everbit.zoo.statistics import Shape
 class Step:
     """The image, one layer, or a function such as a sum (module None).
 
-    channels, places: of one image's output. inputs: the steps that it reads, by number.
+    channels, size: of one image's output; size is height and width. inputs: the steps that it reads, by number.
     """
 
     module: nn.Module | None
     channels: int
-    places: int
+    size: tuple[int, int]
     inputs: tuple[int, ...]
+
+    @property
+    def places(self) -> int:
+        """Height times width."""
+        return self.size[0] * self.size[1]
 
     @property
     def elements(self) -> int:
@@ -56,7 +61,8 @@ class _Recorder(fx.Interpreter):
             module = self.module.get_submodule(str(n.target)) if n.op == "call_module" else None
             inputs = tuple(self.numbers[source] for source in n.all_input_nodes if source in self.numbers)
             self.numbers[n] = len(self.steps)
-            self.steps.append(Step(module, value.shape[1], value[0, 0].numel(), inputs))
+            height, width = (*value.shape[2:], 1, 1)[:2]
+            self.steps.append(Step(module, value.shape[1], (height, width), inputs))
         return value
 
 
