@@ -18,6 +18,7 @@ COMMANDS: CommandTable = {
     "import": ("everbit.formats.import_command", "import_command"),
     "export": ("everbit.formats.exporters.export_command", "export"),
     "zoo": ("everbit.zoo.zoo_command", "zoo_command"),
+    "memory": ("everbit.zoo.memory.memory_command", "memory_command"),
     "summary": ("everbit.zoo.summary_command", "summary_command"),
     "reproduce": ("everbit.experiments.reproduce_command", "reproduce"),
     "bench": ("everbit.benchmarks.bench_command", "bench"),

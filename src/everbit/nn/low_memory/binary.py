@@ -10,12 +10,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from everbit import _engine
 from everbit.errors import ConfigurationError
 from everbit.nn.binary import BinaryConv2d, BinaryLinear, BinaryWeight
 from everbit.nn.low_memory.packed_signs import PackedSigns, sign_bits
 from everbit.nn.low_memory.products import Layer, products
-from everbit.nn.low_memory.rows import as_rows, empty, pack_rows
+from everbit.nn.low_memory.rows import as_rows, empty, pack_rows, tidy_up
 from everbit.nn.windows import same_padding
 
 
@@ -34,7 +33,7 @@ class _BinaryProduct(torch.autograd.Function):
         ctx.x = None if kept is None else (x.shape, x.dtype)
         ctx.weight = (weight.shape, weight.dtype)
         ctx.layer, ctx.one_bit = layer, one_bit
-        _tidy(layer, len(x))
+        tidy_up(y)
         return y
 
     @staticmethod
@@ -47,14 +46,8 @@ class _BinaryProduct(torch.autograd.Function):
         dw = products(ctx.layer, x, bits).backward(x, as_rows(gradient), alpha, rows, ctx.needs_input_grad[1])
         weight_gradient = None if dw is None else _gradient(*dw, ctx.weight, ctx.one_bit)
         del dw
-        _tidy(ctx.layer, len(x))
+        tidy_up(gradient)
         return dx, weight_gradient, None, None, None, None
-
-
-def _tidy(layer: Layer, images: int) -> None:
-    """Gives back the scratch of a product that took more than one call."""
-    if images > layer.at_once(images):
-        _engine.return_free_memory()
 
 
 def _gradient(dw: Tensor, unit: float, weight: tuple[torch.Size, torch.dtype], one_bit: bool) -> Tensor:
@@ -73,7 +66,9 @@ class _LowMemoryBinary(BinaryWeight):
 
     def product(self, x: Tensor, layer: Layer) -> Tensor:
         if x.dim() != self.weight.dim() or x.shape[1] != layer.input[2] or min(layer.output) < 1:
-            raise ConfigurationError(f"{self} cannot take an input of shape {list(x.shape)}: change the one or the other")
+            raise ConfigurationError(
+                f"{self} cannot take an input of shape {list(x.shape)}: change the one or the other"
+            )
         if self.training and self.weight.requires_grad and not isinstance(self.weight, PackedSigns):
             self.clip_latent()  # beyond 1 it would have no gradient, and one bit cannot say so
         wide = torch.promote_types(self.dtype, torch.float32)

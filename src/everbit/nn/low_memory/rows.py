@@ -12,8 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from everbit import _engine
+
 TILE = 1 << 16
 """Most values that are computed with at once: their float32 copies stay in the second-level cache."""
+
+LARGE = 1 << 20
+"""Values from which on it pays to tidy up."""
 
 SMALL_TILE = 1 << 12
 """Tiles of a small tensor are a sixteenth of it, but not below this: they shall not take more memory than it."""
@@ -110,3 +115,9 @@ def remembered_signs(x: Tensor) -> Tensor | None:
     """The bits of sign(x) where they were noted and x has not changed since."""
     noted = getattr(x, "known_signs", None)
     return noted[0] if noted is not None and noted[1] == x._version else None
+
+
+def tidy_up(x: Tensor) -> None:
+    """After work on a large tensor: the C library gives back what its tiles left free."""
+    if x.numel() >= LARGE:
+        _engine.return_free_memory()

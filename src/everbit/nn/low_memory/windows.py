@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from everbit.nn.low_memory.rows import TILE, as_rows, like, pack, pack_rows, unpack
+from everbit.nn.low_memory.rows import TILE, as_rows, like, pack, pack_rows, tidy_up, unpack
 from everbit.nn.low_memory.sign import masked
-
 
 MOST_TAPS = 256
 """Of a max pool: the number of the one that was largest is counted in 8 bits."""
@@ -71,6 +70,7 @@ class _MaxPool(torch.autograd.Function):
                 plane.append(pack((as_rows(chosen) >> place) & 1 == 1))
         ctx.save_for_backward(*(torch.cat(plane) for plane in planes))
         ctx.windows, ctx.shape = windows, x.shape
+        tidy_up(x)
         return result
 
     @staticmethod
@@ -86,6 +86,7 @@ class _MaxPool(torch.autograd.Function):
                 rows += unpack(plane[images.start * places : images.stop * places], channels).to(torch.uint8) << place
             for tap, (read, write) in enumerate(ctx.windows.taps(*ctx.shape[2:])):
                 to[write] += here[read] * (chosen[read] == tap)
+        tidy_up(result)
         return result, None
 
 

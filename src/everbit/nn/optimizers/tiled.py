@@ -38,9 +38,7 @@ def remembered(state: dict[str, Any], name: str, parameter: Tensor) -> Tensor:
     """What the state holds under that name as memory_rows(), zeros at first."""
     kept: Tensor | None = state.get(name)
     if kept is None or memory_order(kept) != memory_order(parameter):  # loaded, from where the parameter lay otherwise
-        laid = torch.empty_strided(
-            parameter.shape, parameter.stride(), dtype=parameter.dtype, device=parameter.device
-        )
+        laid = torch.empty_strided(parameter.shape, parameter.stride(), dtype=parameter.dtype, device=parameter.device)
         kept = state[name] = laid.zero_() if kept is None else laid.copy_(kept)
     return memory_rows(kept, parameter)
 

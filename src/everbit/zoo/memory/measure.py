@@ -9,12 +9,15 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from everbit import _engine
 from everbit.errors import EverbitError
+
+if TYPE_CHECKING:
+    from everbit.nn.low_memory import Approximations
 
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 WARM_UP_WIDTH = 1 / 16
@@ -24,8 +27,8 @@ WARM_UP_WIDTH = 1 / 16
 class TrainingRun:
     """Steps of one network's training on random images.
 
-    way: "pytorch" for the ordinary layers and optimizers of PyTorch in float32, or a key of everbit.nn.low_memory's
-    Approximations by name. optimizer: "adam", "sgd" or "bop".
+    optimizer: "adam", "sgd" or "bop". low_memory: by everbit's layers and optimizers, with activations of `dtype`; else
+    by PyTorch's in float32, or, since it has no Bop, by the standard algorithm in everbit's code.
     """
 
     model: str
@@ -49,6 +52,13 @@ class Measured:
     seconds: float
 
 
+def approximations_of(run: TrainingRun) -> Approximations:
+    """What a run in low memory leaves out: Bop trains weights without a latent."""
+    from everbit.nn.low_memory import Approximations
+
+    return Approximations(dtype=run.dtype, latent_bits=1 if run.optimizer == "bop" else 16)
+
+
 def can_measure() -> bool:
     """Whether this system says how much memory a process had."""
     return STATUS.exists() and RESET.exists()
@@ -57,7 +67,9 @@ def can_measure() -> bool:
 def measure(run: TrainingRun) -> Measured:
     """Runs the steps in a fresh process. Raises EverbitError where the system cannot say, or the steps fail."""
     if not can_measure():
-        raise EverbitError("this system does not tell a process's peak memory: measure on Linux, or leave out --measure")
+        raise EverbitError(
+            "this system does not tell a process's peak memory: measure on Linux, or leave out --measure"
+        )
     child = subprocess.run(
         [sys.executable, "-c", f"from {__name__} import main; main()"],
         input=json.dumps(asdict(run)),
@@ -119,12 +131,15 @@ def _training_step(network: Any, run: TrainingRun) -> Any:
     """A function that trains the network on images and labels once."""
     import torch
 
-    from everbit.nn.low_memory import Approximations, low_memory
+    from everbit.nn.low_memory import STANDARD, low_memory
     from everbit.zoo.pretrain import OPTIMIZERS
 
+    bop = run.optimizer == "bop"
     if run.low_memory:
-        low_memory(network, Approximations(dtype=run.dtype, latent_bits=1 if run.optimizer == "bop" else 16))
-    optimizer = OPTIMIZERS[run.low_memory, run.optimizer](network.parameters(), lr=1e-3)
+        low_memory(network, approximations_of(run))
+    elif bop:
+        low_memory(network, replace(STANDARD, latent_bits=1))
+    optimizer = OPTIMIZERS[run.low_memory or bop, run.optimizer](network.parameters(), lr=1e-3)
 
     def step(images: torch.Tensor, labels: torch.Tensor) -> None:
         loss = torch.nn.functional.cross_entropy(network(images), labels)

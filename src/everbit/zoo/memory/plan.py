@@ -13,11 +13,13 @@ from everbit.nn.low_memory import Approximations
 from everbit.nn.low_memory.binary import convolution_layer, dense_layer
 from everbit.nn.low_memory.convert import DTYPES, LATENTS
 from everbit.nn.low_memory.products import engine_products
-from everbit.nn.low_memory.rows import row_bytes
+from everbit.nn.low_memory.rows import TILE, row_bytes
 from everbit.zoo.memory.steps import Step
 from everbit.zoo.memory.w23 import MOMENTA
 
 FLOAT = 4
+TILES_ALIVE = 4
+"""float32 tiles that a layer computes with at a time."""
 
 Key = tuple[str, int]
 """What is kept, and the step whose output it belongs to: kept by two, it is there once."""
@@ -105,37 +107,43 @@ class _Plan:
         self.alive = alive
 
     def _backward(self) -> None:
-        last = len(self.steps) - 1
-        arrived: set[int] = set()
+        last, arrived = len(self.steps) - 1, set[int]()
         for number in range(last, 0, -1):
             step = self.steps[number]
             for source in step.inputs:
                 if source:
-                    # What comes from several readers is added up in a tensor of its own.
-                    self.ledger.add("gradients in work", self._values(source) or self._sign_gradient(source))
-                    if source in arrived:
-                        self.ledger.add("gradients in work", -(self._values(source) or self._sign_gradient(source)))
+                    self.ledger.add("gradients in work", self._gradient(source))
+                    if source in arrived:  # the sum of what comes from several readers takes the place of both
+                        self.ledger.add("gradients in work", -self._gradient(source))
                     arrived.add(source)
             self._scratch(number, backward=True)
             if step.weights:
                 one_bit = step.binary and self.approximations.weight_gradient_bits == 1
-                width = 1 / 8 if one_bit else LATENTS[self.approximations.latent_bits].itemsize if step.binary else FLOAT
+                width = (
+                    1 / 8 if one_bit else LATENTS[self.approximations.latent_bits].itemsize if step.binary else FLOAT
+                )
                 self.ledger.add("weight gradients", step.weights * width)
             if number != last:
-                self.ledger.add("gradients in work", -(self._values(number) or self._sign_gradient(number)))
+                self.ledger.add("gradients in work", -self._gradient(number))
             for key, size in self.kept[number].items():
                 self.alive[key] -= 1
                 if not self.alive[key]:
                     self.ledger.add(_purpose(key), -size)
 
-    def _sign_gradient(self, number: int) -> int:
+    def _gradient(self, number: int) -> int:
+        """Bytes of the gradient of a step's output."""
         return self.batch * self.steps[number].elements * self.width
 
     def _scratch(self, number: int, backward: bool) -> None:
-        """What a product takes while it runs."""
+        """What a step takes while it runs."""
         step = self.steps[number]
-        if not step.binary or step.inputs == (0,):
-            return
+        size = TILES_ALIVE * FLOAT * min(TILE, self.batch * step.elements)
+        if step.binary and number and step.inputs != (0,):
+            size += self._product_scratch(step, backward)
+        self.ledger.add("scratch", size)
+        self.ledger.add("scratch", -size)
+
+    def _product_scratch(self, step: Step, backward: bool) -> int:
         module, source = step.module, self.steps[step.inputs[0]]
         if isinstance(module, BinaryConv2d):
             layer = convolution_layer(module, source.size)
@@ -148,8 +156,7 @@ class _Plan:
             pieces = 1 if images == self.batch else 2
             size += images * source.elements * FLOAT + step.weights * FLOAT * pieces
             size += engine_products(layer, self.batch).scratch_bytes
-        self.ledger.add("scratch", size)
-        self.ledger.add("scratch", -size)
+        return size
 
 
 def _purpose(key: Key) -> str:
