@@ -37,13 +37,12 @@ class _BatchNorm(torch.autograd.Function):
         moment = _sum(rows, lambda tile: (rows[tile].to(wide) - mean).abs_().pow_(order)) / count
         variance = moment ** (2 / order)
         factor = (gamma / (variance + eps).sqrt()).to(wide)
-        offset = (beta - mean * factor).to(wide)
         result = like(y)
         out = as_rows(result)
         bits = no_bits(count, channels, y.device)
         size = torch.zeros(channels, dtype=torch.float64, device=y.device)
         for tile in tiles(count, channels):
-            x = (rows[tile].to(wide) * factor).add_(offset)
+            x = (rows[tile].to(wide) - mean).mul_(factor).add_(beta)
             out[tile] = x
             bits[tile] = pack(out[tile] >= 0)
             size += x.abs_().sum(dim=0)

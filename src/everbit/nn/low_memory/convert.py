@@ -59,7 +59,8 @@ ALLOWED: dict[str, tuple[Any, ...]] = {
 }
 PROPOSED = Approximations()
 STANDARD = Approximations("float32", "l2", 32, 32, "slope")
-"""The algorithm of Courbariaux and Bengio, in the same code: nothing is left out."""
+"""The algorithm of Courbariaux and Bengio, in the same code: nothing is left out but what products round (products.py).
+"""
 
 KINDS: dict[type[nn.Module], type[nn.Module]] = {
     Sign: LowMemorySign,

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from everbit.errors import ConfigurationError
-from everbit.nn.low_memory.rows import as_rows, empty, pack_rows, signs, tiles
+from everbit.nn.low_memory.rows import as_rows, channels_last, empty, pack_rows, signs, tiles
 
 
 class PackedSigns(Tensor):
@@ -31,9 +31,8 @@ class PackedSigns(Tensor):
     def __new__(
         cls, bits: Tensor, shape: torch.Size, dtype: torch.dtype, magnitude: float = 1.0, for_good: bool = False
     ) -> PackedSigns:
-        strides = empty(shape, dtype, torch.device("meta")).stride()
         made: PackedSigns = torch.Tensor._make_wrapper_subclass(
-            cls, shape, strides=strides, dtype=dtype, device=bits.device
+            cls, shape, strides=channels_last(shape), dtype=dtype, device=bits.device
         )
         made.bits, made.numbers, made.magnitude, made.for_good = bits, None, magnitude, for_good
         return made
@@ -141,8 +140,9 @@ def _detach(x: PackedSigns) -> PackedSigns:
     return x.same()
 
 
-def _clone(x: PackedSigns, **_: Any) -> PackedSigns:
-    return x._with(torch.clone)
+def _clone(x: PackedSigns, memory_format: torch.memory_format | None = None) -> PackedSigns | None:
+    """With the bits' own order only: reshape() asks for values that lie otherwise."""
+    return x._with(torch.clone) if memory_format in (None, torch.preserve_format) else None
 
 
 def _move(x: PackedSigns, dtype: torch.dtype | None = None, device: Any = None, **_: Any) -> PackedSigns | None:

@@ -31,7 +31,15 @@ def as_rows(x: Tensor) -> Tensor:
 
 def empty(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
     """An uninitialized tensor [N, C, ...], channels last: as_rows() of it is a view."""
-    return torch.empty((shape[0], *shape[2:], shape[1]), dtype=dtype, device=device).movedim(-1, 1)
+    return torch.empty_strided(tuple(shape), channels_last(shape), dtype=dtype, device=device)
+
+
+def channels_last(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of [N, C, ...] whose channels of one place lie side by side."""
+    strides, reached = [0] * len(shape), 1
+    for dimension in (1, *range(len(shape) - 1, 1, -1), 0):
+        strides[dimension], reached = reached, reached * shape[dimension]
+    return tuple(strides)
 
 
 def like(x: Tensor, shape: Sequence[int] | None = None) -> Tensor:

@@ -32,6 +32,8 @@ class Windows(NamedTuple):
         """Along one side, the windows whose tap lies inside, and the places that it reads."""
         first = max(0, -(-(self.padding - tap) // self.stride))
         last = min(self.outputs(size) - 1, (size - 1 + self.padding - tap) // self.stride)
+        if last < first:  # outside in all of them
+            return slice(0), slice(0)
         start = first * self.stride + tap - self.padding
         return slice(first, last + 1), slice(start, last * self.stride + tap - self.padding + 1, self.stride)
 

@@ -46,4 +46,5 @@ class Adam(TiledOptimizer):
                 roots[tile] = root
             mean = m[tile].float().lerp_(g, share)
             m[tile] = mean
-            w[tile] = w[tile].float().sub_((mean / (root + group["eps"])).mul_(group["lr"]))
+            change = mean / (root + group["eps"])  # no change of the mean itself, which may lie in m
+            w[tile] = w[tile].float().sub_(change, alpha=group["lr"])
