@@ -1,4 +1,4 @@
-"""The commands `everbit bench engine` and `everbit bench peers`."""
+"""The commands `everbit bench engine`, `peers` and `training`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def engine_command(json_file: JsonFile = None, repeats: Repeats = 15, threads: T
 
     What needs PyTorch is left out without it, and named.
     """
-    names = [name for name, measurement in MEASUREMENTS.items() if not measurement.foreign]
+    names = [name for name, measurement in MEASUREMENTS.items() if not (measurement.foreign or measurement.training)]
     _measure(names, json_file, repeats, threads, only or [])
 
 
@@ -41,8 +41,17 @@ def peers_command(json_file: JsonFile = None, repeats: Repeats = 15, threads: Th
     """Measure the engine against what one would use instead, and say how to install peers that are absent."""
     from everbit.benchmarks.peers import absent_peers
 
-    names = [name for name, measurement in MEASUREMENTS.items() if measurement.peer]
+    names = [name for name, measurement in MEASUREMENTS.items() if measurement.peer and not measurement.training]
     _measure(names, json_file, repeats, threads, only or [], absent_peers=absent_peers())
+
+
+@bench.command("training")
+def training_command(
+    json_file: JsonFile = None, repeats: Repeats = 15, threads: Threads = 1, only: Only = None
+) -> None:
+    """Measure training from scratch: memory and time in low memory against PyTorch's."""
+    names = [name for name, measurement in MEASUREMENTS.items() if measurement.training]
+    _measure(names, json_file, repeats, threads, only or [])
 
 
 def _measure(

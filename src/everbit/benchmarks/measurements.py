@@ -17,7 +17,7 @@ class Measurement:
 
     fields: the figures, null in the result where they could not be measured. peer: measured against something else.
     needs_torch: as the peer, or to compile the network that is measured. foreign: needs programs and networks of
-    others, so that only `everbit bench peers` runs it.
+    others, so that only `everbit bench peers` runs it. training: of training from scratch; `everbit bench training`.
     """
 
     module: str
@@ -25,6 +25,7 @@ class Measurement:
     peer: bool = False
     needs_torch: bool = False
     foreign: bool = False
+    training: bool = False
 
     def run(self, repeats: int, threads: int) -> dict[str, object]:
         """Raises NotMeasuredError where something is missing."""
@@ -33,6 +34,16 @@ class Measurement:
         fields: dict[str, object] = import_module(f"everbit.benchmarks.{self.module}").measure(repeats, threads)
         return fields
 
+
+TRAINED = {
+    "binarynet_b100_adam": ("binarynet", 100, "adam"),
+    "binarynet_b100_sgd": ("binarynet", 100, "sgd"),
+    "binarynet_b100_bop": ("binarynet", 100, "bop"),
+    "mlp_b100": ("mlp", 100, "adam"),
+    "cnv_b100": ("cnv", 100, "adam"),
+    "birealnet18_b128": ("birealnet18", 128, "adam"),
+}
+"""Network, images of a step and optimizer of each training whose memory is measured, by field."""
 
 MEASUREMENTS = {
     "xnor_gemm": Measurement("xnor_gemm", ("xnor_gemm_fraction_of_limit",)),
@@ -58,6 +69,14 @@ MEASUREMENTS = {
     ),
     "learn_step_growth": Measurement(
         "learn_step_growth", ("learn_step_cost_vs_classes", "learn_step_cost_vs_experiences")
+    ),
+    "training_memory": Measurement("training_memory", tuple(TRAINED), peer=True, needs_torch=True, training=True),
+    "training_step": Measurement(
+        "training_step",
+        ("binarynet_b100_step_speedup_vs_torch_standard", "binarynet_b100_step_speedup_vs_w23_prototype"),
+        peer=True,
+        needs_torch=True,
+        training=True,
     ),
 }
 """By name, in the order of running."""

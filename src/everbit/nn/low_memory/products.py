@@ -117,34 +117,54 @@ class PackedProducts:
 
     def forward(self, x: Tensor, y: Tensor, scale: Tensor) -> None:
         """Writes scale * (sums) to the rows y."""
-        layer = self.layer
         for images in self.pieces:
-            sums = torch.empty((images.stop - images.start) * math.prod(layer.output), dtype=torch.int16)
-            self.engine.sums(self._words(x, images), self.weights, sums.numpy())
-            rows, result = sums.view(-1, layer.output[2]), y[places(images, layer.output)]
-            for tile in tiles(*rows.shape):
-                result[tile] = rows[tile] * scale
+            self._sums(x, images, y, scale)
 
     def backward(
         self, x: Tensor, gradient: Tensor, scale: Tensor, dx: Tensor | None, wants_weight: bool
     ) -> tuple[Tensor, float] | None:
         """Writes dX to the rows dx where there are any; returns dW, [out * taps, in] and its unit, where wanted."""
-        layer = self.layer
         step = _step(gradient, scale)
         total: Tensor | None = None
         for images in self.pieces:
-            integers = _integers(gradient[places(images, layer.output)], scale / step)
-            if dx is not None:
-                sums = torch.empty((images.stop - images.start) * math.prod(layer.input), dtype=torch.int32)
-                self.engine.input_gradient(integers, self.weights, sums.numpy())
-                rows, result = sums.view(-1, layer.input[2]), dx[places(images, layer.input)]
-                for tile in tiles(*rows.shape):
-                    result[tile] = rows[tile] * step
-            if wants_weight:
-                part = torch.empty((layer.output[2] * layer.taps, layer.input[2]), dtype=torch.int32)
-                self.engine.weight_gradient(integers, self._words(x, images), part.numpy().reshape(-1))
-                total = part if total is None else total.to(torch.float32).add_(part)
+            total = self._gradients(x, images, gradient, scale / step, step, dx, wants_weight, total)
         return None if total is None else (total, step)
+
+    # One piece each: what it works in is gone before the next begins.
+
+    def _sums(self, x: Tensor, images: slice, y: Tensor, scale: Tensor) -> None:
+        layer = self.layer
+        sums = torch.empty((images.stop - images.start) * math.prod(layer.output), dtype=torch.int16)
+        self.engine.sums(self._words(x, images), self.weights, sums.numpy())
+        rows, result = sums.view(-1, layer.output[2]), y[places(images, layer.output)]
+        for tile in tiles(*rows.shape):
+            result[tile] = rows[tile] * scale
+
+    def _gradients(
+        self,
+        x: Tensor,
+        images: slice,
+        gradient: Tensor,
+        scale: Tensor,
+        step: float,
+        dx: Tensor | None,
+        wants_weight: bool,
+        total: Tensor | None,
+    ) -> Tensor | None:
+        layer = self.layer
+        integers = _integers(gradient[places(images, layer.output)], scale)
+        if dx is not None:
+            sums = torch.empty((images.stop - images.start) * math.prod(layer.input), dtype=torch.int32)
+            self.engine.input_gradient(integers, self.weights, sums.numpy())
+            rows, result = sums.view(-1, layer.input[2]), dx[places(images, layer.input)]
+            for tile in tiles(*rows.shape):
+                result[tile] = rows[tile] * step
+            del sums, rows
+        if not wants_weight:
+            return None
+        part = torch.empty((layer.output[2] * layer.taps, layer.input[2]), dtype=torch.int32)
+        self.engine.weight_gradient(integers, self._words(x, images), part.numpy().reshape(-1))
+        return part if total is None else total.to(torch.float32).add_(part)
 
     def _words(self, x: Tensor, images: slice) -> NDArray[np.uint64]:
         assert isinstance(x, PackedSigns) and x.bits is not None

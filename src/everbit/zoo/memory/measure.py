@@ -108,7 +108,7 @@ def _measured(run: TrainingRun) -> Measured:
 
     def train(width: float, steps: int) -> list[float]:
         network = build(run.model, width=width, classes=classes, stem=stem)
-        step = _training_step(network, run)
+        step = training_step(network, run)
         images = torch.rand(run.batch, channels, rows, columns).mul_(2).sub_(1)
         labels = torch.randint(classes, (run.batch,))
         seconds = []
@@ -127,7 +127,7 @@ def _measured(run: TrainingRun) -> Measured:
     return Measured((_kibibytes("VmHWM:") - before) * 1024, statistics.median(seconds[1:] or seconds))
 
 
-def _training_step(network: Any, run: TrainingRun) -> Any:
+def training_step(network: Any, run: TrainingRun) -> Any:
     """A function that trains the network on images and labels once."""
     import torch
 

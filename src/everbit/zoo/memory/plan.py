@@ -18,8 +18,8 @@ from everbit.zoo.memory.steps import Step
 from everbit.zoo.memory.w23 import MOMENTA
 
 FLOAT = 4
-TILES_ALIVE = 4
-"""float32 tiles that a layer computes with at a time."""
+TILES = 8
+"""float32 tiles that a layer computes with, or that the C library keeps for the next ones."""
 
 Key = tuple[str, int]
 """What is kept, and the step whose output it belongs to: kept by two, it is there once."""
@@ -137,7 +137,7 @@ class _Plan:
     def _scratch(self, number: int, backward: bool) -> None:
         """What a step takes while it runs."""
         step = self.steps[number]
-        size = TILES_ALIVE * FLOAT * min(TILE, self.batch * step.elements)
+        size = TILES * FLOAT * min(TILE, self.batch * step.elements)
         if step.binary and number and step.inputs != (0,):
             size += self._product_scratch(step, backward)
         self.ledger.add("scratch", size)
