@@ -57,3 +57,10 @@ def test_signs_are_remembered_until_the_tensor_changes() -> None:
     assert rows.remembered_signs(x + 0) is None
     x.neg_()
     assert rows.remembered_signs(x) is None
+
+
+def test_values_beyond_float16_become_its_largest() -> None:
+    values = torch.tensor([-1e9, -1.0, 65504.0, 65520.0, float("inf")])
+    largest = 65504.0
+    assert rows.within(values.clone(), torch.float16).tolist() == [-largest, -1.0, largest, largest, largest]
+    assert torch.equal(rows.within(values.clone(), torch.bfloat16), values)

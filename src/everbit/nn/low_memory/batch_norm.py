@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from everbit.nn.low_memory.rows import as_rows, like, no_bits, pack, remember_signs, signs, tiles
+from everbit.nn.low_memory.rows import as_rows, like, no_bits, pack, remember_signs, signs, tiles, within
 
 
 def _sum(rows: Tensor, of: Callable[[slice], Tensor]) -> Tensor:
@@ -43,7 +43,7 @@ class _BatchNorm(torch.autograd.Function):
         size = torch.zeros(channels, dtype=torch.float64, device=y.device)
         for tile in tiles(count, channels):
             x = (rows[tile].to(wide) - mean).mul_(factor).add_(beta)
-            out[tile] = x
+            out[tile] = within(x, y.dtype)
             bits[tile] = pack(out[tile] >= 0)
             size += x.abs_().sum(dim=0)
         if order == 1:
@@ -83,7 +83,8 @@ class _BatchNorm(torch.autograd.Function):
             offset = (factor * beta_gradient / count).to(wide)
             slope = (omega * factor * along / count).to(wide)
             for tile in tiles(count, channels):
-                out[tile] = (rows[tile].to(wide) * factor).sub_(offset).sub_(normalized(tile).mul_(slope))
+                dy = (rows[tile].to(wide) * factor).sub_(offset).addcmul_(normalized(tile), slope, value=-1)
+                out[tile] = within(dy, gradient.dtype)
         return result, None, beta_gradient.to(wide), None, None
 
 

@@ -71,10 +71,16 @@ class _LowMemoryBinary(BinaryWeight):
             )
         if self.training and self.weight.requires_grad and not isinstance(self.weight, PackedSigns):
             self.clip_latent()  # beyond 1 it would have no gradient, and one bit cannot say so
-        wide = torch.promote_types(self.dtype, torch.float32)
-        alpha = self.alpha().to(wide)
-        y: Tensor = _BinaryProduct.apply(_packed(x), self.weight, alpha, layer, self.dtype, self.one_bit)  # type: ignore[no-untyped-call]
+        y: Tensor = _BinaryProduct.apply(_packed(x), self.weight, self.alpha(), layer, self.dtype, self.one_bit)  # type: ignore[no-untyped-call]
         return y
+
+    def alpha(self) -> Tensor:
+        """Scale of each output channel, float32 [out], whatever the width of the weight."""
+        if not self.scale:
+            return torch.ones(len(self.weight), device=self.weight.device)
+        dimensions = tuple(range(1, self.weight.dim()))
+        total: Tensor = torch.linalg.vector_norm(self.weight.detach(), 1, dimensions, dtype=torch.float32)
+        return total / math.prod(self.weight.shape[1:])
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)

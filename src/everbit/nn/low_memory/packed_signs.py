@@ -85,7 +85,8 @@ class PackedSigns(Tensor):
         written = _written(func, args, kwargs)
         if any(packed.for_good for packed in written):
             raise ConfigurationError(
-                f"{func} would change weights of one bit: train them with everbit.nn.optimizers.Bop, or use latent_bits=16"
+                f"{func} would change weights of one bit: "
+                "train them with everbit.nn.optimizers.Bop, or use latent_bits=16"
             )
         known: dict[int, Tensor] = {}  # by id of the packed tensor its values, and the other way round
 

@@ -1,8 +1,8 @@
 """The three products of a layer with binary weights, a few images at a time.
 
 Two ways. Bits meet bits in the engine's packed kernels, where gradients become integers of 16 bits with one scale a
-tensor, so that the sums of one call are exact. What they do not take (a first layer's real input, another device than the
-processor, longer sums) torch multiplies, in tiles of +-1.
+tensor, so that the sums of one call are exact. What they do not take (a first layer's real input, another device than
+the processor, longer sums) torch multiplies, in tiles of +-1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.nn import functional
 from everbit import _engine
 from everbit.errors import EverbitError
 from everbit.nn.low_memory.packed_signs import PackedSigns
-from everbit.nn.low_memory.rows import as_rows, signs, tiles
+from everbit.nn.low_memory.rows import as_rows, signs, tiles, within
 from everbit.packed_weights import interleaved
 
 AT_ONCE = 1 << 19
@@ -138,7 +138,7 @@ class PackedProducts:
         self.engine.sums(self._words(x, images), self.weights, sums.numpy())
         rows, result = sums.view(-1, layer.output[2]), y[places(images, layer.output)]
         for tile in tiles(*rows.shape):
-            result[tile] = rows[tile] * scale
+            result[tile] = within(rows[tile] * scale, y.dtype)
 
     def _gradients(
         self,
@@ -158,7 +158,7 @@ class PackedProducts:
             self.engine.input_gradient(integers, self.weights, sums.numpy())
             rows, result = sums.view(-1, layer.input[2]), dx[places(images, layer.input)]
             for tile in tiles(*rows.shape):
-                result[tile] = rows[tile] * step
+                result[tile] = within(rows[tile] * step, dx.dtype)
             del sums, rows
         if not wants_weight:
             return None
@@ -203,7 +203,8 @@ class TiledProducts:
         """Writes scale * (sums) to the rows y."""
         weight = self._weight(scale.dtype)
         for images in self.pieces:
-            y[places(images, self.layer.output)] = (self._patches(x, images, scale.dtype) @ weight.T).mul_(scale)
+            sums = (self._patches(x, images, scale.dtype) @ weight.T).mul_(scale)
+            y[places(images, self.layer.output)] = within(sums, y.dtype)
 
     def backward(
         self, x: Tensor, gradient: Tensor, scale: Tensor, dx: Tensor | None, wants_weight: bool
@@ -220,7 +221,8 @@ class TiledProducts:
             if dx is not None and weight is not None:
                 patches = (g @ weight).view(images.stop - images.start, -1, layer.fan_in).movedim(1, 2)
                 maps = functional.fold(patches, padded, layer.kernel, stride=layer.stride)
-                dx[places(images, layer.input)] = as_rows(functional.pad(maps, [-left, -right, -above, -below]))
+                inner = as_rows(functional.pad(maps, [-left, -right, -above, -below]))
+                dx[places(images, layer.input)] = within(inner, dx.dtype)
             if total is not None:
                 total.addmm_(g.T, self._patches(x, images, scale.dtype))
         return None if total is None else (as_rows(total.view(layer.output[2], layer.input[2], -1)), 1.0)

@@ -24,6 +24,9 @@ SMALL_TILE = 1 << 12
 """Tiles of a small tensor are a sixteenth of it, but not below this: they shall not take more memory than it."""
 
 
+LARGEST_FLOAT16 = torch.finfo(torch.float16).max
+
+
 def as_rows(x: Tensor) -> Tensor:
     """[N, C, ...] as [rows, C], channels last: a view where the memory lies so, else a copy."""
     return x.movedim(1, -1).reshape(-1, x.shape[1])
@@ -52,6 +55,11 @@ def tiles(rows: int, channels: int) -> Iterator[slice]:
     step = max(1, min(TILE, max(SMALL_TILE, rows * channels // 16)) // channels)
     for first in range(0, rows, step):
         yield slice(first, min(rows, first + step))
+
+
+def within(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Float32 values, changed in place, that the type holds: those beyond float16 become its largest, not infinite."""
+    return values.clamp_(-LARGEST_FLOAT16, LARGEST_FLOAT16) if dtype == torch.float16 else values
 
 
 def row_bytes(channels: int) -> int:

@@ -14,7 +14,8 @@ from everbit.nn.optimizers.tiled import TiledOptimizer, gradient_tiles, memory_r
 class SGD(TiledOptimizer):
     """b <- momentum b + g,  w <- w - lr b.  params: any, of 16 or 32 bits.
 
-    What is kept is (1 - momentum) b, a mean of the gradients, in the parameter's width: it fits where they fit.
+    What is kept of b, in the parameter's width, is the gradients' mean b (1 - momentum) / (1 - momentum^steps): it fits
+    where they fit.
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 0.1, momentum: float = 0.9) -> None:
@@ -23,7 +24,8 @@ class SGD(TiledOptimizer):
         super().__init__(params, {"lr": lr, "momentum": momentum})
 
     def update(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        share = 1 - group["momentum"]
+        step = state["step"] = state.get("step", 0) + 1
+        share = (1 - group["momentum"]) / (1 - group["momentum"] ** step)  # of the newest gradient in the mean
         w, mean = memory_rows(parameter, parameter), remembered(state, "mean", parameter)
         for tile, g in gradient_tiles(parameter, gradient):
             moved = mean[tile].float().lerp_(g, share)
