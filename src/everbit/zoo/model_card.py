@@ -21,7 +21,7 @@ itself. The weights of its binary layers are -1 and +1, with one scale per outpu
 | input | {colors} images, {height}x{image_width} pixels, value/127.5 - 1 |
 | training data | {data}, {classes} classes |
 | training | {epochs} of {planned_epochs} epochs, batch {batch}, {precision} |
-| optimizer | Adam, one-cycle learning rate up to {learning_rate:g} |
+| optimizer | {optimizer_name}{memory}, one-cycle learning rate up to {learning_rate:g} |
 {teacher_row}| top-1 on the validation images | {top1:.1%} |
 | time of training | {minutes:.0f} minutes on a CPU |
 | made by | `{command}` |
@@ -37,7 +37,10 @@ satellite or industrial kinds; test it on your own before you rely on it.
 
 _COMMAND = (
     "everbit pretrain --model {architecture} --width {width:g} --stem {stem} --data {data} --epochs {planned_epochs}"
+    " --batch {batch} --learning-rate {learning_rate:g}"
 )
+_LOW_MEMORY_OPTIONS = " --optimizer {optimizer} --low-memory"
+_OPTIMIZERS = {"adam": "Adam", "sgd": "SGD", "bop": "Bop"}
 _TEACHER_ROW = "| teacher | {teacher}, {teacher_share:g} of the loss, temperature {temperature:g} |\n"
 _TEACHER_OPTIONS = (
     " --teacher {teacher} --teacher-weights FILE --teacher-share {teacher_share:g} --temperature {temperature:g}"
@@ -50,13 +53,16 @@ def model_card(description: Description) -> str:
     height, width, channels = NETWORKS[description.architecture].stems[description.stem]
     taught = description.teacher is not None
     facts = vars(description)
+    command = _COMMAND + (_TEACHER_OPTIONS if taught else "") + (_LOW_MEMORY_OPTIONS if description.low_memory else "")
     return _CARD.format(
         **facts,
         colors="gray" if channels == 1 else "RGB",
         height=height,
         image_width=width,
         teacher_row=_TEACHER_ROW.format(**facts) if taught else "",
-        command=(_COMMAND + (_TEACHER_OPTIONS if taught else "")).format(**facts),
+        optimizer_name=_OPTIMIZERS[description.optimizer],
+        memory=" in low memory" if description.low_memory else "",
+        command=command.format(**facts),
         minutes=description.seconds / 60,
         license=source.license_note if source else "not known to everbit; ask the maker of the data.",
     )

@@ -38,7 +38,7 @@ class Description:
     """What a backbone is and how it was trained: enough to build its module and to write its model card.
 
     `top1` is the validation accuracy, a fraction of 1, after the last whole epoch; `seconds` the time of training;
-    the last three are None where it had no teacher (everbit.zoo.distillation).
+    the teacher's three are None where it had none (everbit.zoo.distillation). optimizer, low_memory: as in a recipe.
     """
 
     architecture: str
@@ -56,6 +56,8 @@ class Description:
     teacher: str | None = None
     teacher_share: float | None = None
     temperature: float | None = None
+    optimizer: str = "adam"
+    low_memory: bool = False
 
 
 def _stored_tensors(model: nn.Module, drop_head: bool) -> dict[str, Tensor]:
@@ -162,7 +164,8 @@ def export_backbone(checkpoint_path: str | Path, out_path: str | Path, drop_head
     """
     state = load_checkpoint(Path(checkpoint_path))
     network, recipe, history = state["description"], state["recipe"], state["position"]["history"]
-    taught = ("teacher", "teacher_share", "temperature") if recipe.get("teacher") else ()
+    more = [name for name in ("optimizer", "low_memory") if name in recipe]  # checkpoints older than these lack them
+    more += ["teacher", "teacher_share", "temperature"] if recipe.get("teacher") else []
     if not history:
         raise FormatError(f"{checkpoint_path} has not finished its first epoch: let the pretraining go on")
     description = Description(
@@ -174,7 +177,7 @@ def export_backbone(checkpoint_path: str | Path, out_path: str | Path, drop_head
         precision=recipe["precision"],
         top1=history[-1]["val_top1"],
         seconds=sum(entry["seconds"] for entry in history),
-        **{name: recipe[name] for name in taught},
+        **{name: recipe[name] for name in more},
     )
     model = build(description.architecture, description.width, description.classes, description.stem)
     model.load_state_dict(state["model"])
