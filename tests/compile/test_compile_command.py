@@ -51,6 +51,7 @@ def test_the_whole_network_learns_behind_its_input(pictures: Path, tmp_path: Pat
         (["--cut", "stage4.block1.sign"], "cut at stage3.block4.add in front of it"),
         (["--bits", "32,8,16,1"], "gradients need at least as many bits as activations"),
         (["--bits", "8,64,16,1"], "choose one of 1, 4, 8, 16, 32"),
+        (["--calibration", "median"], "unknown calibration 'median': choose one of minmax, percentile, mse"),
     ],
 )
 def test_mistakes_are_named(pictures: Path, tmp_path: Path, options: list[str], cause: str) -> None:
@@ -58,3 +59,27 @@ def test_mistakes_are_named(pictures: Path, tmp_path: Path, options: list[str], 
     assert shown.exit_code == 1, shown.output
     assert cause in " ".join(shown.stderr.split())
     assert not list(tmp_path.iterdir())
+
+
+def test_the_report_shows_what_each_layer_costs(pictures: Path, tmp_path: Path) -> None:
+    """Of 8 pictures calibration takes every second; the report runs the others."""
+    options = ("--cut", "stage2", "--count", "4", "--calibration", "mse", "--report")
+    shown = run(pictures, tmp_path / "a.everbit", *options)
+    assert shown.exit_code == 0, shown.output
+    assert "4 images that calibration did not see" in shown.stdout
+    assert max(len(line) for line in shown.stdout.splitlines() if ".everbit" not in line) <= 100
+    for row in ("stem.bn", "stage1.block4.add", "stage2.block4.add"):
+        assert any(line.split()[:1] == [row] for line in shown.stdout.splitlines()), row
+    assert "stage3" not in shown.stdout
+
+    made = json.loads(run(pictures, tmp_path / "b.everbit", *options, "--json").stdout)
+    assert (tmp_path / "a.everbit").read_bytes() == (tmp_path / "b.everbit").read_bytes()
+    report = made["report"]
+    assert (report["images"], report["unseen"], report["same_class"]) == (4, True, None)
+    stem = report["layers"][0]
+    assert (stem["name"], stem["kind"], stem["bits"]) == ("stem.bn", "convolution", 8)
+    assert stem["decibels"] > 20
+    assert all(layer["same_class"] is None for layer in report["layers"]), "the packaged backbone has no classes"
+
+    every = json.loads(run(pictures, tmp_path / "c.everbit", "--cut", "stage2", "--report", "--json").stdout)
+    assert (every["report"]["images"], every["report"]["unseen"]) == (8, False)

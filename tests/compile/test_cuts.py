@@ -69,13 +69,32 @@ def test_the_engine_learns_behind_any_cut_what_the_reference_learns(chain: nn.Mo
         check_program(program, q_bin, q_nonbin, np.random.default_rng(latent))
 
 
-@pytest.mark.parametrize(("q_f", "least"), [(8, 0.78), (16, 0.92), (32, 0.92)])
+LEARNING_STEM = {"input": {8: 0.76, 16: 0.91, 32: 0.91}, "stem.conv": {8: 0.76, 16: 0.99, 32: 0.99}}
+"""A stem that learns has weights of 8 bits at any width, and its batch norm rounds once more."""
+FROZEN_STEM = {8: 0.80, 16: 0.99, 32: 0.99}
+"""Six networks: at 8 bits the agreement of one is 0.78 to 0.88, that of their mean lies 0.84 +- 0.01; one whose stem
+learns 0.76 to 0.83 and 0.80 +- 0.01, with finer activations 0.92 to 0.94 and 0.928 +- 0.003; all else is over 0.993."""
+
+
+@pytest.fixture(scope="module")
+def chains() -> list[nn.Module]:
+    made = []
+    for seed in range(6):
+        torch.manual_seed(seed)
+        made.append(trained_statistics(Chain(), seed=seed + 1, side=SIDE))
+    return made
+
+
+@pytest.mark.parametrize("q_f", [8, 16, 32])
 @pytest.mark.parametrize("place", PLACES)
-def test_the_cut_does_not_change_the_network(chain: nn.Module, place: str, q_f: int, least: float) -> None:
-    """What differs is rounding, and the signs that rounding turns."""
+def test_the_cut_does_not_change_the_network(chains: list[nn.Module], place: str, q_f: int) -> None:
+    """What differs is rounding, and the signs that rounding turns: by chance, so that many networks must agree."""
     pixels = images(64, 7, side=SIDE)
-    program = compile_program(chain, pixels, cut=place, widths=Widths(q_f, 16, 32, 16))
-    assert agreement(engine_features(program, pixels), features(chain, pixels)) > least
+    found = []
+    for chain in chains:
+        program = compile_program(chain, pixels, cut=place, widths=Widths(q_f, 16, 32, 16))
+        found.append(agreement(engine_features(program, pixels), features(chain, pixels)))
+    assert np.mean(found) > LEARNING_STEM.get(place, FROZEN_STEM)[q_f]
 
 
 @pytest.mark.parametrize("latent", [1, 2, 7, 8, 16])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from copy import deepcopy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,17 @@ from everbit.compile.cut import check_cut, cut_point, find_cut, lower_latent, no
 from everbit.compile.image import program_image
 from everbit.compile.lowering import Lowering
 from everbit.compile.program import Program
+from everbit.compile.rehearsal import Rehearsal
+from everbit.compile.report import Compilation
 from everbit.compile.rules import lower
 from everbit.compile.rules.image import image
 from everbit.compile.trace import trace
-from everbit.errors import CompileError, ImageError
+from everbit.errors import CompileError, ConfigurationError, ImageError
 from everbit.nn.binary import BinaryConv2d
-from everbit.quantize.calibrate import calibrate
+from everbit.quantize.calibrate import Method, calibrate
+from everbit.quantize.equalize import equalize
+from everbit.quantize.ranges import EXTREMES, RANGES
+from everbit.quantize.split import split_channels
 from everbit.quantize.widths import Widths
 
 LATENT_MAGNITUDE = 0.125
@@ -37,18 +43,21 @@ def compile_program(
     cut: str,
     widths: Widths | None = None,
     latent_magnitude: float = LATENT_MAGNITUDE,
+    calibration: str = EXTREMES,
     keep_classifier: bool = False,
     labels: Sequence[Hashable] | None = None,
     metadata: dict[str, object] | None = None,
+    examine: Callable[[Compilation], None] | None = None,
 ) -> Program:
     """Compiles a network to a program cut after the module `cut`, such as "stage4.block1", or at its "input".
 
     images: uint8 [N, H, W, C], the calibration images (the protocols: those of experience 0); the network's input is
-    images / 127.5 - 1. keep_classifier: the network's own classes stay, so that the program knows them from the start,
-    by the rows of its last linear layer, or where there is none by its outputs as they are; labels: their names, 0..n-1
-    without them. Else the last linear layer is dropped and a learner grows its own. Raises CompileError where the
+    images / 127.5 - 1. calibration: how ranges of activations follow from them, a key of RANGES. keep_classifier: the
+    network's own classes stay, so that the program knows them from the start, by the rows of its last linear layer, or
+    where there is none by its outputs as they are; labels: their names, 0..n-1 without them. Else the last linear layer
+    is dropped and a learner grows its own. examine: is shown how the program came about. Raises CompileError where the
     network cannot be traced, cut there, or lowered, ImageError for images of another form, ConfigurationError for
-    labels that do not fit.
+    labels that do not fit or an unknown calibration.
     """
     widths = widths or Widths()
     channels = _input_channels(network)
@@ -57,7 +66,9 @@ def compile_program(
             f"calibration images are {images.dtype} {list(images.shape)}: "
             f"pass uint8 [N, height, width, {' or '.join(map(str, channels))}], N >= 1"
         )
-    graph = trace(network)
+    if calibration not in RANGES:
+        raise ConfigurationError(f"unknown calibration {calibration!r}: choose one of {', '.join(RANGES)}")
+    graph = deepcopy(trace(network))
     nodes = list(graph.graph.nodes)
     at = find_cut(graph, cut)
     learnable = nodes_behind(at)
@@ -66,25 +77,37 @@ def compile_program(
     check_cut(graph, at, features, cut)
     point = cut_point(graph, at)
     own_statistics = keep_classifier and (widths.latent >= FAITHFUL_LATENT or point.signs)
-    calibration = calibrate(graph, point, features, images, widths.latent, learnable, own_statistics)
+    frozen = [node for node in nodes[: nodes.index(at) + 1] if node not in learnable]
+    if widths.q_f == 8:
+        equalize(graph, images, frozen[1:])
+        split_channels(graph, images, frozen[1:])
+    method = Method(calibration, widths.q_f, widths.latent, own_statistics)
+    measured = calibrate(graph, point, features, images, method, learnable)
 
-    facts = {"cut": cut, "widths": str(widths), "calibration_images": len(images), **(metadata or {})}
-    low = Lowering(graph, calibration, widths, learnable, latent_magnitude)
+    facts: dict[str, object] = {"cut": cut, "widths": str(widths), "calibration_images": len(images)}
+    facts |= {"calibration_method": calibration, **(metadata or {})}
+    # Finer activations have finer weights, which need no such care.
+    rehearsal = Rehearsal(graph, images, frozen) if widths.q_f == 8 else None
+    low = Lowering(graph, measured, widths, learnable, latent_magnitude, rehearsal=rehearsal)
     for node in nodes[: nodes.index(features) + 1]:
         if node.op == "placeholder":
             image(low, node, images.shape)
         else:
             lower(low, node)
+        if rehearsal is not None and node in frozen:
+            rehearsal.follow(node, low.numbers(node), part=node in low.deferred)
         if node is at:
-            assert calibration.latent is not None
-            lower_latent(low, at, calibration.latent)
-    assert calibration.features is not None
-    head = lower_head(low, own_head, calibration.features, keep_classifier, labels)
+            assert measured.latent is not None
+            lower_latent(low, at, measured.latent)
+    assert measured.features is not None
+    head = lower_head(low, own_head, measured.features, keep_classifier, labels)
     program = Program(tuple(low.builder.tensors), tuple(low.builder.layers), head, facts)
     try:
         engine.check_program(program_image(program))
     except ValueError as error:
         raise CompileError(f"the engine refuses the program cut at {cut}: {error}") from error
+    if examine is not None:
+        examine(Compilation(network, low, frozen, own_head, program))
     return program
 
 

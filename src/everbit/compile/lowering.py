@@ -12,6 +12,7 @@ from torch import fx, nn
 from everbit.compile.builder import ProgramBuilder
 from everbit.compile.clamps import clamp_bounds
 from everbit.compile.program import Parameter, Tensor
+from everbit.compile.rehearsal import Rehearsal
 from everbit.compile.trace import module_path
 from everbit.errors import CompileError
 from everbit.quantize.calibrate import Calibration
@@ -73,7 +74,8 @@ class Lowering:
     frozen part what stands before a sign and only moves its threshold. reach: by tensor, the largest |q - Z| where it
     is known to be less than the tensor's bits allow. pending_bias: a learned bias that the sign behind it takes over.
     pending_border: a border that the window behind it takes over. deferred: a frozen layer with real weights that the
-    batch norm behind it becomes part of. magnitude: size every latent binary weight starts from, in (0, 1).
+    batch norm behind it becomes part of. magnitude: size every latent binary weight starts from, in (0, 1). rehearsal:
+    by which frozen 8-bit weights are rounded, None where they are rounded to nearest.
     """
 
     graph: fx.GraphModule
@@ -88,6 +90,7 @@ class Lowering:
     pending_bias: dict[fx.Node, Floats] = field(default_factory=dict)
     pending_border: dict[fx.Node, Border] = field(default_factory=dict)
     deferred: dict[fx.Node, RealWeights] = field(default_factory=dict)
+    rehearsal: Rehearsal | None = None
 
     def module(self, node: fx.Node) -> nn.Module | None:
         """The module a call_module node calls; None for other nodes."""
@@ -139,6 +142,13 @@ class Lowering:
             raise self.error(node, "reads signs", "put a BinaryConv2d or BinaryLinear behind the Sign")
         return index, self.builder.tensors[index]
 
+    def numbers(self, node: fx.Node) -> Tensor | None:
+        """Bits, scale and zero point that say what a node's integers stand for, where they are at most 16 bits."""
+        index = self.tensor.get(node)
+        if index is None or node in self.stands_for or self.builder.tensors[index].bits == 32:
+            return None
+        return self.builder.tensors[index]
+
     def by_channel(self, node: fx.Node, source: fx.Node) -> tuple[int, ByChannel]:
         """The tensor that one node makes and another reads, and what its integers stand for."""
         if source in self.stands_for:
@@ -189,7 +199,7 @@ class Lowering:
 
     def raw(self, node: fx.Node) -> Tensor:
         """A 16-bit tensor whose scale is a power of two, for values a learnable batch norm reads."""
-        low, high = self.calibration.ranges[node]
+        low, high = self.calibration.extremes[node]
         largest = max(abs(low), abs(high)) * LEARNABLE_MARGIN
         exponent = math.ceil(math.log2(largest / (2**15 - 1))) if largest > 0 else 0
         return Tensor(*self.shape(node), 16, 0, 2.0**exponent)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor, fx, nn
 
 from everbit.errors import CompileError
+from everbit.quantize.float_run import FloatRun, float_runs
+from everbit.quantize.ranges import EXTREMES, RANGES, Histogram, Range
 from everbit.quantize.scale import Floats
-
-_BATCH = 64
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,13 @@ class CutPoint:
 class Calibration:
     """What was measured, by graph node.
 
-    ranges: of a node's values. shapes: of one image's values. statistics: mean and variance by channel of learnable
-    batch norms.
+    extremes: least and greatest of a node's values. ranges: what its integers shall stand for. shapes: of one image's
+    values. statistics: mean and variance by channel of learnable batch norms. own_statistics: whether these keep the
+    function that they have nevertheless.
     """
 
-    ranges: dict[fx.Node, tuple[float, float]] = field(default_factory=dict)
+    extremes: dict[fx.Node, Range] = field(default_factory=dict)
+    ranges: dict[fx.Node, Range] = field(default_factory=dict)
     shapes: dict[fx.Node, tuple[int, ...]] = field(default_factory=dict)
     statistics: dict[fx.Node, tuple[Floats, Floats]] = field(default_factory=dict)
     own_statistics: bool = False
@@ -72,23 +74,23 @@ class Calibration:
     features: Floats | None = None
 
     def see(self, node: fx.Node, value: Tensor) -> None:
-        """Widens a node's range by a batch of its values."""
-        low, high = float(value.min()), float(value.max())
-        before = self.ranges.get(node, (low, high))
-        self.ranges[node] = (min(before[0], low), max(before[1], high))
+        """Widens a node's extremes by a batch of its values."""
+        low, high = (float(end) for end in torch.aminmax(value))
+        before = self.extremes.get(node, (low, high))
+        self.extremes[node] = (min(before[0], low), max(before[1], high))
         self.shapes[node] = tuple(value.shape[1:])
 
 
-class _Run(fx.Interpreter):
-    """Runs nodes and records what it sees, the statistics of learnable batch norms among it.
+class _LearnableRun(FloatRun):
+    """Runs what stands behind the cut and records the statistics of its batch norms, those of all images.
 
-    own_statistics: batch norms normalize by the statistics that they have, else learnable ones by those of the batch.
+    own_statistics: they nevertheless normalize by the statistics that they have.
     """
 
     def __init__(
         self, graph: fx.GraphModule, calibration: Calibration, learnable: set[fx.Node], own_statistics: bool
     ) -> None:
-        super().__init__(graph, garbage_collect_values=False)
+        super().__init__(graph)
         self.calibration = calibration
         self.learnable = learnable
         self.own_statistics = own_statistics
@@ -98,11 +100,7 @@ class _Run(fx.Interpreter):
         value: object = None
         if n in self.learnable and isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
             value = self._normalised(n, module, self.env[cast(fx.Node, n.args[0])])
-        if value is None or self.own_statistics:
-            value = super().run_node(n)
-        if isinstance(value, Tensor) and n.op != "output":
-            self.calibration.see(n, value)
-        return value
+        return super().run_node(n) if value is None or self.own_statistics else value
 
     def _normalised(self, n: fx.Node, module: nn.BatchNorm1d | nn.BatchNorm2d, x: Tensor) -> Tensor:
         axes = [axis for axis in range(x.dim()) if axis != 1]
@@ -154,43 +152,69 @@ def calibrate_latent(
     return latent, ((values - start) / latent.step).round().clamp(0, 2**bits - 1) * latent.step + start
 
 
+@dataclass(frozen=True)
+class Method:
+    """How a network is calibrated.
+
+    ranges: a key of RANGES. bits: of activations, which the ranges are for. latent_bits: of the latent. own_statistics:
+    learnable batch norms keep the statistics that they have.
+    """
+
+    ranges: str
+    bits: int
+    latent_bits: int
+    own_statistics: bool
+
+
 @torch.no_grad()
 def calibrate(
     graph: fx.GraphModule,
     at: CutPoint,
     features: fx.Node,
     images: NDArray[np.uint8],
-    bits: int,
+    method: Method,
     learnable: set[fx.Node],
-    own_statistics: bool = False,
 ) -> Calibration:
-    """Runs the images, uint8 [N, H, W, C], through the graph up to `features` and measures what the compiler needs.
-
-    own_statistics: learnable batch norms keep the statistics that they have.
-    """
-    result = Calibration(own_statistics=own_statistics)
+    """Runs the images, uint8 [N, H, W, C], through the graph up to `features` and measures what the compiler needs."""
+    result = Calibration(own_statistics=method.own_statistics)
     order, cut = list(graph.graph.nodes), at.node
-    placeholder = order[0]
-    frozen = order[1 : order.index(cut) + 1]
+    frozen = [node for node in order[1 : order.index(cut) + 1] if node not in learnable]
     at_cut = []
-    for first in range(0, len(images), _BATCH):
-        pixels = torch.from_numpy(np.ascontiguousarray(images[first : first + _BATCH])).permute(0, 3, 1, 2)
-        run = _Run(graph, result, set(), True)
-        run.env[placeholder] = pixels.float() / 127.5 - 1
-        result.see(placeholder, run.env[placeholder])
-        for node in frozen:
-            if node not in learnable:
-                run.env[node] = run.run_node(node)
+    for run in float_runs(graph, images):
+        result.see(order[0], run.env[order[0]])
+        run.steps(frozen, result.see)
         at_cut.append(run.env[cut])
+    _choose_ranges(graph, result, images, frozen, method)
     values = torch.cat(at_cut)
     if values.ndim not in (2, 4):
         raise CompileError(f"the output of {cut.name} is neither a map nor a row of channels: cut at an earlier module")
     shape, values = values.shape, values.view(*values.shape[:2], *(values.shape[2:] or (1, 1)))
     unit = torch.ones(1) if at.unit is None else torch.from_numpy(at.unit).to(values.dtype).view(1, -1, 1, 1)
-    result.latent, seen = calibrate_latent(values / unit, bits, at.threshold, at.limits)
-    run = _Run(graph, result, learnable, own_statistics)
+    result.latent, seen = calibrate_latent(values / unit, method.latent_bits, at.threshold, at.limits)
+    run = _LearnableRun(graph, result, learnable, method.own_statistics)
     run.env[cut] = (seen * unit).view(shape)
-    for node in order[order.index(cut) + 1 : order.index(features) + 1]:
-        run.env[node] = run.run_node(node)
+    behind = order[order.index(cut) + 1 : order.index(features) + 1]
+    if behind:
+        run.steps(behind, lambda node, value: _see_whole(result, node, value, method))
     result.features = run.env[features].flatten(1).double().numpy()
     return result
+
+
+def _see_whole(result: Calibration, node: fx.Node, value: Tensor, method: Method) -> None:
+    """Extremes and range of all of a node's values at once."""
+    result.see(node, value)
+    histogram = Histogram.over(*result.extremes[node])
+    if method.ranges != EXTREMES:
+        histogram.add(value.numpy())
+    result.ranges[node] = RANGES[method.ranges](histogram, method.bits)
+
+
+def _choose_ranges(
+    graph: fx.GraphModule, result: Calibration, images: NDArray[np.uint8], frozen: list[fx.Node], method: Method
+) -> None:
+    """The ranges of frozen nodes, by a second run of the images where the extremes do not say them."""
+    histograms = {node: Histogram.over(*extremes) for node, extremes in result.extremes.items()}
+    for run in float_runs(graph, images) if method.ranges != EXTREMES else ():
+        run.steps(frozen, lambda node, value: histograms[node].add(value.numpy()))
+    for node, histogram in histograms.items():
+        result.ranges[node] = RANGES[method.ranges](histogram, method.bits)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import fx, nn
 
 from everbit.compile.clamps import clamp_bounds
-from everbit.compile.lowering import ByChannel, Lowering
+from everbit.compile.lowering import BATCH_NORMS, ByChannel, Lowering
 from everbit.compile.trace import module_path
 from everbit.nn.binary import BinaryWeight, LearnedBias, Sign
 from everbit.packed_weights import pack_binary_weights, unpack_binary_weights
@@ -23,7 +23,7 @@ _TIE = 1e-11  # of a threshold: what float64 may be off where integers meet it e
 
 
 def leads_to_signs(low: Lowering, node: fx.Node, biased: bool = True) -> bool:
-    """Whether only frozen signs read a node, at once or through steps that never fall as their input grows.
+    """Whether only frozen signs read a node, at once or through steps that never fall as their input grows, or norms.
 
     A clamp around 0 changes no sign, unless a bias moves it afterwards. biased: whether biases may stand on the way.
     """
@@ -34,7 +34,7 @@ def leads_to_signs(low: Lowering, node: fx.Node, biased: bool = True) -> bool:
             return False
         if bounds is not None:
             return bounds[0] < 0 <= bounds[1] and leads_to_signs(low, user, False)
-        if isinstance(module, _KEEP_ORDER):
+        if isinstance(module, _KEEP_ORDER) or (biased and isinstance(module, BATCH_NORMS)):
             return leads_to_signs(low, user, biased)
         return isinstance(module, Sign) or (biased and isinstance(module, LearnedBias))
 
