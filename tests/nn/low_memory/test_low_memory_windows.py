@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from everbit.nn.low_memory import windows
+from everbit.nn.low_memory import rows
 from everbit.nn.low_memory.packed_signs import PackedSigns, sign_bits
 from everbit.nn.low_memory.windows import (
     LowMemoryAvgPool2d,
@@ -48,7 +48,7 @@ def test_average_pool_is_torch_s(window: tuple[int, int, int]) -> None:
 
 
 def test_pools_of_many_images(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "TILE", 200)
+    monkeypatch.setattr(rows, "TILE", 200)
     x = torch.randint(-2, 3, (7, 3, 6, 6)).float()
     compare(LowMemoryMaxPool2d(3, 2, 1), nn.MaxPool2d(3, 2, 1), x)
     compare(LowMemoryAvgPool2d(2), nn.AvgPool2d(2), x)

@@ -6,6 +6,7 @@ Bits of a tensor are uint8 [rows, 8 * words]: the channels of one place after an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -60,6 +61,12 @@ def tiles(rows: int, channels: int) -> Iterator[slice]:
 def within(values: Tensor, dtype: torch.dtype) -> Tensor:
     """Float32 values, changed in place, that the type holds: those beyond float16 become its largest, not infinite."""
     return values.clamp_(-LARGEST_FLOAT16, LARGEST_FLOAT16) if dtype == torch.float16 else values
+
+
+def images_of(shape: Sequence[int]) -> list[slice]:
+    """Ranges of the images of a tensor [N, C, ...], of about TILE values each."""
+    step = max(1, TILE // max(1, math.prod(shape[1:])))
+    return [slice(first, min(shape[0], first + step)) for first in range(0, shape[0], step)]
 
 
 def row_bytes(channels: int) -> int:

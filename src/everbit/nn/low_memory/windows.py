@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from everbit.nn.low_memory.rows import TILE, as_rows, like, pack, pack_rows, tidy_up, unpack
+from everbit.nn.low_memory.rows import as_rows, images_of, like, pack, pack_rows, tidy_up, unpack
 from everbit.nn.low_memory.sign import masked
 
 MOST_TAPS = 256
@@ -46,13 +46,6 @@ class Windows(NamedTuple):
                 yield (..., rows, columns), (..., from_rows, from_columns)
 
 
-def _images(shape: torch.Size) -> Iterator[slice]:
-    """Ranges of images, of about TILE values each."""
-    step = max(1, TILE // max(1, math.prod(shape[1:])))
-    for first in range(0, shape[0], step):
-        yield slice(first, min(shape[0], first + step))
-
-
 class _MaxPool(torch.autograd.Function):
     """Keeps which tap was the first of the largest, as planes of bits: two for windows of 2x2."""
 
@@ -61,7 +54,7 @@ class _MaxPool(torch.autograd.Function):
         count, channels, height, width = x.shape
         result = like(x, (count, channels, windows.outputs(height), windows.outputs(width))).fill_(-math.inf)
         planes: list[list[Tensor]] = [[] for _ in range(max(1, (windows.kernel**2 - 1).bit_length()))]
-        for images in _images(x.shape):
+        for images in images_of(x.shape):
             best, source = result[images], x[images]
             chosen = like(best).to(torch.uint8).zero_()
             for tap, (to, read) in enumerate(windows.taps(height, width)):
@@ -80,7 +73,7 @@ class _MaxPool(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         result = like(gradient, ctx.shape).zero_()
         channels, places = ctx.shape[1], gradient.shape[2] * gradient.shape[3]
-        for images in _images(ctx.shape):
+        for images in images_of(ctx.shape):
             here, to = gradient[images], result[images]
             chosen = like(here).to(torch.uint8)
             rows = as_rows(chosen).zero_()
@@ -100,7 +93,7 @@ class _AveragePool(torch.autograd.Function):
         count, channels, height, width = x.shape
         wide = torch.promote_types(x.dtype, torch.float32)
         result = like(x, (count, channels, windows.outputs(height), windows.outputs(width)))
-        for images in _images(x.shape):
+        for images in images_of(x.shape):
             total = torch.zeros_like(result[images], dtype=wide)
             for to, read in windows.taps(height, width):
                 total[to] += x[images][read]

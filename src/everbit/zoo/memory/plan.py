@@ -204,13 +204,11 @@ def _relu(plan: _Plan, number: int) -> dict[Key, float]:
 
 
 def _real(plan: _Plan, number: int) -> dict[Key, float]:
-    """An ordinary layer: its input at the activations' width, and its weights there."""
+    """An ordinary layer: its input as it is; a dense one also its weights at the activations' width."""
     step = plan.steps[number]
     source = step.inputs[0]
-    kept: dict[Key, float] = {
-        ("activations kept, as values", source): plan.batch * plan.steps[source].elements * plan.width
-    }
-    if plan.width < FLOAT:
+    kept: dict[Key, float] = {("activations kept, as values", source): plan._values(source)}
+    if plan.width < FLOAT and isinstance(step.module, nn.Linear):
         kept["weights, as values", number] = step.weights * plan.width
     return kept
 
