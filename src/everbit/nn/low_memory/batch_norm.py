@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from everbit.nn.low_memory.rows import as_rows, like, no_bits, pack, remember_signs, signs, tiles, within
+from everbit.nn.low_memory.rows import as_rows, like, no_bits, pack, remember_signs, signs, tidy_up, tiles, within
 
 
 def _sum(rows: Tensor, of: Callable[[slice], Tensor]) -> Tensor:
@@ -85,6 +85,7 @@ class _BatchNorm(torch.autograd.Function):
             for tile in tiles(count, channels):
                 dy = (rows[tile].to(wide) * factor).sub_(offset).addcmul_(normalized(tile), slope, value=-1)
                 out[tile] = within(dy, gradient.dtype)
+        tidy_up(gradient)
         return result, None, beta_gradient.to(wide), None, None
 
 

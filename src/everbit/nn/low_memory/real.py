@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from everbit.nn.low_memory.rows import as_rows, images_of, like
+from everbit.nn.low_memory.rows import as_rows, images_of, like, tidy_up
 
 
 class _Convolution(torch.autograd.Function):
@@ -44,6 +44,7 @@ class _Convolution(torch.autograd.Function):
                 dw += gradients.pop()
             if dx is not None:
                 dx[images] = gradients.pop()
+        tidy_up(gradient)
         db = as_rows(gradient).sum(dim=0, dtype=weight.dtype) if needs_bias else None
         return dx, dw, db, None
 
