@@ -35,9 +35,7 @@ def layer_of(
     else:
         before = [padding, padding]
         output = [(side + 2 * padding - kernel) // stride + 1 for side in size]
-    return Layer(
-        (*size, channels), (output[0], output[1], outputs), kernel, stride, (before[0], before[1]), pad_value
-    )
+    return Layer((*size, channels), (output[0], output[1], outputs), kernel, stride, (before[0], before[1]), pad_value)
 
 
 def random_signs(*shape: int) -> Tensor:

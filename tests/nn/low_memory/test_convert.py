@@ -52,7 +52,9 @@ def without_ties(name: str) -> nn.Module:
 
 def batch(name: str, images: int = 6) -> tuple[Tensor, Tensor]:
     torch.manual_seed(4)
-    shape = {"mlp": (1, 28, 28), "quicknet": (3, 32, 32), "birealnet18": (3, 16, 16), "reactnet18": (3, 16, 16)}.get(name, (3, 32, 32))
+    shape = {"mlp": (1, 28, 28), "quicknet": (3, 32, 32), "birealnet18": (3, 16, 16), "reactnet18": (3, 16, 16)}.get(
+        name, (3, 32, 32)
+    )
     labels = torch.arange(images) % CLASSES
     return torch.rand(images, *shape) + (labels - 1).view(-1, 1, 1, 1), labels
 
@@ -176,6 +178,8 @@ def test_weights_of_one_bit_are_saved_as_plus_and_minus_one() -> None:
     assert set(weight.unique().tolist()) == {-1, 1}
     with pytest.raises(RuntimeError, match="size mismatch"):
         model.load_state_dict({"0.weight": weight[:, :2]})
+    model[0].set_binary(-weight, torch.ones(4))
+    assert torch.equal(model.state_dict()["0.weight"], -weight)
 
 
 @pytest.mark.parametrize("approximations", [PROPOSED, BOP], ids=["latents", "bits"])
@@ -308,11 +312,11 @@ def test_a_training_pass_without_gradients() -> None:
 
 
 def test_frozen_parts_stay_as_they_are() -> None:
-    model = low_memory(network("vgg_small"))
+    model = network("vgg_small")
+    model.block2.requires_grad_(False)
+    low_memory(model)
+    model.block3.requires_grad_(False)
     frozen = [name for name, _ in model.named_parameters() if name.startswith(("block2", "block3"))]
-    for name, parameter in model.named_parameters():
-        if name in frozen:
-            parameter.requires_grad_(False)
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     x, labels = batch("vgg_small")
     train(model, optimizers.Adam(model.parameters(), lr=0.01), x, labels, 3)
@@ -363,6 +367,10 @@ def test_what_cannot_be_converted() -> None:
         low_memory(model)
     with pytest.raises(ConfigurationError, match="trains in low memory already"):
         low_memory(nn.Sequential(model, BinaryLinear(3, 3)))
+    shared = nn.Sequential(BinaryLinear(3, 3), BinaryLinear(3, 3))
+    shared[1].weight = shared[0].weight
+    with pytest.raises(ConfigurationError, match="two binary layers share one weight"):
+        low_memory(shared)
     with pytest.raises(ConfigurationError, match="has no binary layer"):
         low_memory(nn.Sequential(nn.Linear(3, 3), nn.ReLU()))
 

@@ -50,7 +50,11 @@ def test_the_bits_are_counted() -> None:
     """Sign, pool and batch norm of one block: the signs once, two masks, the taps of the pool, and no more."""
     model = low_memory(
         nn.Sequential(
-            BinaryConv2d(3, 64, scale=False), nn.MaxPool2d(2), nn.BatchNorm2d(64), Sign("ste_sign"), BinaryConv2d(64, 64)
+            BinaryConv2d(3, 64, scale=False),
+            nn.MaxPool2d(2),
+            nn.BatchNorm2d(64),
+            Sign("ste_sign"),
+            BinaryConv2d(64, 64),
         )
     )
     x = torch.randn(IMAGES, 3, 8, 8)

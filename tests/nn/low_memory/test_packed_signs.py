@@ -108,7 +108,7 @@ def test_weights_for_good_take_signs_alone() -> None:
     weight.data.copy_(torch.tensor(-0.1))
     assert torch.equal(weight.dense(), -torch.ones(SHAPE))
     for change in (lambda: weight.data.mul_(2), lambda: torch._foreach_add_([weight.data], 1.0)):
-        with pytest.raises(ConfigurationError, match="train them with everbit.nn.optimizers.Bop"):
+        with pytest.raises(ConfigurationError, match=r"train them with everbit\.nn\.optimizers\.Bop"):
             change()
     with pytest.raises(RuntimeError, match="size"):
         weight.data.copy_(torch.ones(2, 65, 2, 2))

@@ -15,7 +15,7 @@ WAYS = [PackedProducts, TiledProducts]
 
 
 def small_integers(*shape: int) -> Tensor:
-    """Gradients whose largest is LARGEST, so that one of the 16-bit integers stands for 1, and whose sums fit float32."""
+    """Gradients whose largest is LARGEST, so that a step of the 16-bit integers is 1, and whose sums fit float32."""
     g = torch.randint(-100, 101, shape).float()
     g.view(-1)[-1] = -LARGEST
     return g
@@ -60,7 +60,9 @@ def test_pieces_add_up(way: type[PackedProducts], monkeypatch: pytest.MonkeyPatc
     """More images than are multiplied at once, the last piece smaller."""
     for number in (2, 3, 5, 9):
         layer, x, weight, g = case(number, 1, images=7)
-        largest = max(layer.input[0] * layer.input[1] * layer.input[2], layer.output[0] * layer.output[1] * layer.output[2])
+        largest = max(
+            layer.input[0] * layer.input[1] * layer.input[2], layer.output[0] * layer.output[1] * layer.output[2]
+        )
         monkeypatch.setattr(products, "ALL_AT_ONCE", largest)
         monkeypatch.setattr(products, "AT_ONCE", largest * 3)
         assert list(layer.pieces(7)) == [slice(0, 3), slice(3, 6), slice(6, 7)]
@@ -146,7 +148,9 @@ def test_gradients_of_any_size(magnitude: float) -> None:
 def test_a_gradient_that_is_no_number_is_named(value: float, place: int) -> None:
     layer, x, weight, g = case(1, 0)
     g.view(-1)[place] = value
-    with pytest.raises(EverbitError, match=r"a gradient in front of a binary layer became .*: use a lower learning rate"):
+    with pytest.raises(
+        EverbitError, match=r"a gradient in front of a binary layer became .*: use a lower learning rate"
+    ):
         run(PackedProducts, layer, x, weight, g, torch.ones(layer.output[2]))
 
 

@@ -85,7 +85,10 @@ def test_16_bits_neither_underflow_nor_overflow(name: str, size: float) -> None:
     kinds = {"adam": (Adam, torch.optim.Adam, {}), "sgd": (SGD, torch.optim.SGD, {"momentum": 0.9})}
     ours, theirs, options = kinds[name]
     lr = 0.01 if name == "adam" else 0.01 / size
-    here, there = ours([parameter], lr=lr, **options), theirs([twin], lr=lr, **({"eps": 1e-8} if name == "adam" else options))
+    here, there = (
+        ours([parameter], lr=lr, **options),
+        theirs([twin], lr=lr, **({"eps": 1e-8} if name == "adam" else options)),
+    )
     direction = torch.randint(0, 2, (400,)) * 2.0 - 1
     for step in range(50):
         wave = direction * size * ((1.5 + math.sin(step)) / 2.5 if size > 1e-6 else 1.0)
@@ -154,7 +157,7 @@ def test_weights_of_one_bit_need_bop(kind: type[Adam] | type[SGD]) -> None:
     with pytest.raises(ConfigurationError, match="use Bop, or latent_bits=16"):
         kind([nn.Parameter(torch.ones(2)), weight])
     weight.grad = torch.ones(2, 3, dtype=torch.float16)
-    with pytest.raises(ConfigurationError, match="train them with everbit.nn.optimizers.Bop"):
+    with pytest.raises(ConfigurationError, match=r"train them with everbit\.nn\.optimizers\.Bop"):
         torch.optim.SGD([weight], lr=0.1).step()
 
 

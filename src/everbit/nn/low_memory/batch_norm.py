@@ -93,8 +93,8 @@ class _LowMemoryBatchNorm(nn.modules.batchnorm._BatchNorm):
     """A batch norm of [N, C, ...] for low-memory training.
 
     order: 1 keeps bits and divides by the mean size, 2 keeps values and divides by the standard deviation. Names and
-    evaluation are torch's, and running_var holds psi^2, so that a state dict goes both ways. gamma stays what it is
-    (W23 has none).
+    evaluation are torch's, and running_var holds psi^2 (of the batch; torch counts one value less), so that a state
+    dict goes both ways. gamma stays what it is (W23 has none).
     """
 
     order: int

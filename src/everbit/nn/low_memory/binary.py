@@ -118,7 +118,8 @@ class LowMemoryBinaryConv2d(_LowMemoryBinary, BinaryConv2d):
     """Convolution with binary weights of [N, C, H, W]; the first layer's input may be real."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.product(x, convolution_layer(self, x.shape[2:] if x.dim() == 4 else (0, 0)))
+        sides = x.shape[2:] if x.dim() == 4 else (0, 0)  # product() refuses the latter
+        return self.product(x, convolution_layer(self, sides))
 
 
 class LowMemoryBinaryLinear(_LowMemoryBinary, BinaryLinear):

@@ -83,13 +83,20 @@ def low_memory(model: nn.Module, approximations: Approximations = PROPOSED) -> n
 
     model: of everbit's binary layers and PyTorch's; its names stay, so that a state dict fits both before and after.
     Input float [N, C, H, W]; output float32. Train it with the optimizers of everbit.nn.optimizers, or with torch's.
-    From then on this process gives memory back to the system in blocks of 512 KiB and more, as soon as it is freed.
-    Raises ConfigurationError for a network that was changed before, or has no binary layer.
+    Make the optimizer afterwards: the weights of binary layers become other tensors, and gammas of batch norms are no
+    longer trained. From then on this process gives memory back to the system as soon as it is freed, in blocks of 512
+    KiB and more.
+    Raises ConfigurationError for a network that was changed before, has no binary layer, or two that share a weight.
     """
     modules = list(model.named_modules())
     if any(isinstance(module, tuple(KINDS.values())) for _, module in modules):
         raise ConfigurationError("the network trains in low memory already: pass one that was not changed")
-    if not any(isinstance(module, BinaryWeight) for _, module in modules):
+    weights = [id(module.weight) for _, module in modules if isinstance(module, BinaryWeight)]
+    if len({*weights}) < len(weights):
+        raise ConfigurationError(
+            "two binary layers share one weight, of which each would train its own: give it to one"
+        )
+    if not weights:
         raise ConfigurationError(
             "the network has no binary layer: low-memory training is for BinaryConv2d and BinaryLinear"
         )
@@ -108,7 +115,8 @@ def _change(module: nn.Module, kind: type[nn.Module], approximations: Approximat
         module.dtype = DTYPES[approximations.dtype]
     if isinstance(module, (LowMemoryBinaryConv2d, LowMemoryBinaryLinear)):
         module.one_bit = approximations.weight_gradient_bits == 1
-        module.weight = nn.Parameter(_stored(module.weight.detach(), approximations.latent_bits))
+        latent, trains = module.weight.detach(), module.weight.requires_grad
+        module.weight = nn.Parameter(_stored(latent, approximations.latent_bits), requires_grad=trains)
     if isinstance(module, LowMemorySign):
         module.keeps_slope = approximations.approx_sign == "slope" and module.estimator == "approx_sign"
     if isinstance(module, (LowMemoryBatchNorm1d, LowMemoryBatchNorm2d)):

@@ -140,8 +140,8 @@ def usual_windows(module: nn.Module) -> bool:
         isinstance(side, int) or len({*side}) == 1 for side in (module.kernel_size, module.stride, module.padding)
     )
     if isinstance(module, nn.MaxPool2d):
-        square = square and _same(module.kernel_size) ** 2 <= MOST_TAPS
-        return square and not module.ceil_mode and module.dilation == 1 and not module.return_indices
+        few = _same(module.kernel_size) ** 2 <= MOST_TAPS
+        return square and few and not module.ceil_mode and module.dilation == 1 and not module.return_indices
     counts = module.count_include_pad or not _same(module.padding)
     return square and not module.ceil_mode and counts and module.divisor_override is None
 
