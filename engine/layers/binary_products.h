@@ -1,5 +1,5 @@
 // The three products of a binary convolution or dense layer, outside of a program: for a trainer that keeps numbers of its own
-// (src/everbit/nn/low_memory). The sums and the scratch are the layer's; only what becomes of the sums is the caller's.
+// (src/everbit/nn/low_memory_training). The sums and the scratch are the layer's; only what becomes of the sums is the caller's.
 #pragma once
 
 #include "binary_convolution.h"

@@ -11,8 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from everbit import _engine  # noqa: E402
-from everbit.nn.low_memory.packed_signs import sign_bits  # noqa: E402
-from everbit.nn.low_memory.products import LARGEST, LONGEST_SUM, MOST_PLACES, Layer  # noqa: E402
+from everbit.nn.low_memory_training.packed_signs import sign_bits  # noqa: E402
+from everbit.nn.low_memory_training.products import LARGEST, LONGEST_SUM, MOST_PLACES, Layer  # noqa: E402
 from everbit.packed_weights import interleaved  # noqa: E402
 from reference.binary_products import SHAPES, layer_of, random_signs, reference  # noqa: E402
 

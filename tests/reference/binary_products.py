@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from everbit.nn.low_memory.products import Layer
+from everbit.nn.low_memory_training.products import Layer
 from everbit.nn.windows import same_padding
 
 SHAPES: list[tuple[int, int, tuple[int, int], int, int, int | str, int]] = [

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from everbit.errors import ConfigurationError
-from everbit.nn.low_memory.packed_signs import PackedSigns
+from everbit.nn.low_memory_training.packed_signs import PackedSigns
 from everbit.zoo.pretrain import Position, Pretraining, Recipe, evaluate
 from everbit.zoo.registry import build
 from everbit.zoo.weights import export_backbone, load_weights

@@ -25,9 +25,8 @@ from torch.nn import functional
 
 from everbit.data.augment import pad_crop_flip
 from everbit.errors import ConfigurationError, FormatError
-from everbit.nn import optimizers
+from everbit.nn import Approximations, low_memory, optimizers
 from everbit.nn.binary import BinaryWeight
-from everbit.nn.low_memory import Approximations, low_memory
 from everbit.whole_file import replacing
 from everbit.zoo.checkpoint import load_checkpoint, save_checkpoint
 from everbit.zoo.inputs import to_input
@@ -58,7 +57,7 @@ class Recipe:
     seed: int = 0
     precision: str = "float32"  # or "bfloat16", about twice as fast on a CPU that has it
     optimizer: str = "adam"  # a key of OPTIMIZERS
-    low_memory: bool = False  # train by bits (everbit.nn.low_memory)
+    low_memory: bool = False  # train by bits (everbit.nn.low_memory_training)
     pad_crop_flip: bool = True  # random shifts of 4 pixels and mirroring of the training images
     teacher: str | None = None  # the network that is distilled (everbit.zoo.distillation), and SHA-256 of its weights
     teacher_digest: str | None = None

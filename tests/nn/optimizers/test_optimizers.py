@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from everbit.errors import ConfigurationError
-from everbit.nn.low_memory.packed_signs import PackedSigns, sign_bits
-from everbit.nn.low_memory.rows import TILE, empty
+from everbit.nn.low_memory_training.packed_signs import PackedSigns, sign_bits
+from everbit.nn.low_memory_training.rows import TILE, empty
 from everbit.nn.optimizers import SGD, Adam, Bop
 
 SHAPES = [(), (5,), (3, 65), (4, 3, 5), (6, 65, 3, 3), (2, 1, 3, 3), (300, 300)]

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from everbit.nn.low_memory import PROPOSED, STANDARD, Approximations
+from everbit.nn import PROPOSED, STANDARD, Approximations
 from everbit.zoo.cuts import NETWORKS
 from everbit.zoo.memory.plan import planned
 from everbit.zoo.memory.steps import Step, steps_of

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from everbit.nn.low_memory.packed_signs import PackedSigns
-from everbit.nn.low_memory.rows import pack, signs
+from everbit.nn.low_memory_training.packed_signs import PackedSigns
+from everbit.nn.low_memory_training.rows import pack, signs
 from everbit.nn.optimizers.adam import Adam
 from everbit.nn.optimizers.tiled import gradient_tiles, remembered
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from everbit import _engine
 from everbit.errors import ConfigurationError
-from everbit.nn.low_memory.packed_signs import PackedSigns
-from everbit.nn.low_memory.rows import signs, tiles
+from everbit.nn.low_memory_training.packed_signs import PackedSigns
+from everbit.nn.low_memory_training.rows import signs, tiles
 
 
 def memory_order(x: Tensor) -> list[int]:

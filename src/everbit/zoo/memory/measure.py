@@ -17,7 +17,7 @@ from everbit import _engine
 from everbit.errors import EverbitError
 
 if TYPE_CHECKING:
-    from everbit.nn.low_memory import Approximations
+    from everbit.nn import Approximations
 
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 WARM_UP_WIDTH = 1 / 16
@@ -54,7 +54,7 @@ class Measured:
 
 def approximations_of(run: TrainingRun) -> Approximations:
     """What a run in low memory leaves out: Bop trains weights without a latent."""
-    from everbit.nn.low_memory import Approximations
+    from everbit.nn import Approximations
 
     return Approximations(dtype=run.dtype, latent_bits=1 if run.optimizer == "bop" else 16)
 
@@ -131,7 +131,7 @@ def training_step(network: Any, run: TrainingRun) -> Any:
     """A function that trains the network on images and labels once."""
     import torch
 
-    from everbit.nn.low_memory import STANDARD, low_memory
+    from everbit.nn import STANDARD, low_memory
     from everbit.zoo.pretrain import OPTIMIZERS
 
     bop = run.optimizer == "bop"

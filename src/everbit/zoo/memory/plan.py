@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
+from everbit.nn import Approximations
 from everbit.nn.binary import BinaryConv2d, BinaryLinear, BinaryWeight, Sign
-from everbit.nn.low_memory import Approximations
-from everbit.nn.low_memory.binary import convolution_layer, dense_layer
-from everbit.nn.low_memory.convert import DTYPES, LATENTS
-from everbit.nn.low_memory.products import engine_products
-from everbit.nn.low_memory.rows import TILE, row_bytes
+from everbit.nn.low_memory_training.binary import convolution_layer, dense_layer
+from everbit.nn.low_memory_training.convert import DTYPES, LATENTS
+from everbit.nn.low_memory_training.products import engine_products
+from everbit.nn.low_memory_training.rows import TILE, row_bytes
 from everbit.zoo.memory.steps import Step
 from everbit.zoo.memory.w23 import MOMENTA
 

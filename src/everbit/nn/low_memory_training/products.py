@@ -19,8 +19,8 @@ from torch.nn import functional
 
 from everbit import _engine
 from everbit.errors import EverbitError
-from everbit.nn.low_memory.packed_signs import PackedSigns
-from everbit.nn.low_memory.rows import as_rows, signs, tiles, within
+from everbit.nn.low_memory_training.packed_signs import PackedSigns
+from everbit.nn.low_memory_training.rows import as_rows, signs, tiles, within
 from everbit.packed_weights import interleaved
 
 AT_ONCE = 1 << 19

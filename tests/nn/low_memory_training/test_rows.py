@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from everbit.nn.low_memory import rows
+from everbit.nn.low_memory_training import rows
 
 
 @pytest.mark.parametrize("channels", [1, 3, 63, 64, 65, 130])

@@ -12,9 +12,9 @@ from torch.autograd.function import once_differentiable
 
 from everbit.errors import ConfigurationError
 from everbit.nn.binary import BinaryConv2d, BinaryLinear, BinaryWeight
-from everbit.nn.low_memory.packed_signs import PackedSigns, sign_bits
-from everbit.nn.low_memory.products import Layer, products
-from everbit.nn.low_memory.rows import as_rows, empty, pack_rows, tidy_up
+from everbit.nn.low_memory_training.packed_signs import PackedSigns, sign_bits
+from everbit.nn.low_memory_training.products import Layer, products
+from everbit.nn.low_memory_training.rows import as_rows, empty, pack_rows, tidy_up
 from everbit.nn.windows import same_padding
 
 

@@ -15,8 +15,8 @@ from torch.nn import functional
 from everbit.errors import ConfigurationError
 from everbit.nn import BinaryConv2d, BinaryLinear, LearnedBias, RPReLU, Sign, optimizers
 from everbit.nn.binary import BinaryWeight
-from everbit.nn.low_memory import PROPOSED, STANDARD, Approximations, low_memory
-from everbit.nn.low_memory.packed_signs import PackedSigns
+from everbit.nn.low_memory_training import PROPOSED, STANDARD, Approximations, low_memory
+from everbit.nn.low_memory_training.packed_signs import PackedSigns
 from everbit.zoo.registry import build
 
 CLASSES = 3

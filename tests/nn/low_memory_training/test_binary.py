@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from everbit.errors import ConfigurationError
 from everbit.nn import BinaryConv2d, BinaryLinear, Sign
-from everbit.nn.low_memory import Approximations, low_memory
-from everbit.nn.low_memory.packed_signs import PackedSigns, sign_bits
+from everbit.nn.low_memory_training import Approximations, low_memory
+from everbit.nn.low_memory_training.packed_signs import PackedSigns, sign_bits
 
 EXACT = Approximations("float32", "l2", 32, 32, "slope")
 ONE_BIT = Approximations("float32", "l2", 1, 32, "slope")

@@ -5,10 +5,17 @@ import torch
 from torch import Tensor
 
 from everbit.errors import EverbitError
-from everbit.nn.low_memory import products
-from everbit.nn.low_memory.packed_signs import PackedSigns, sign_bits
-from everbit.nn.low_memory.products import LARGEST, LONGEST_STRIDE, LONGEST_SUM, Layer, PackedProducts, TiledProducts
-from everbit.nn.low_memory.rows import as_rows, empty
+from everbit.nn.low_memory_training import products
+from everbit.nn.low_memory_training.packed_signs import PackedSigns, sign_bits
+from everbit.nn.low_memory_training.products import (
+    LARGEST,
+    LONGEST_STRIDE,
+    LONGEST_SUM,
+    Layer,
+    PackedProducts,
+    TiledProducts,
+)
+from everbit.nn.low_memory_training.rows import as_rows, empty
 from reference.binary_products import SHAPES, layer_of, random_signs, reference
 
 WAYS = [PackedProducts, TiledProducts]

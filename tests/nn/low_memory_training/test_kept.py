@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from everbit.nn import BinaryConv2d, Sign
-from everbit.nn.low_memory import PROPOSED, STANDARD, Approximations, low_memory
-from everbit.nn.low_memory.packed_signs import PackedSigns
-from everbit.nn.low_memory.rows import row_bytes
+from everbit.nn.low_memory_training import PROPOSED, STANDARD, Approximations, low_memory
+from everbit.nn.low_memory_training.packed_signs import PackedSigns
+from everbit.nn.low_memory_training.rows import row_bytes
 from everbit.zoo.registry import build
 
 IMAGES = 20

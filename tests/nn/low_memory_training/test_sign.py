@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from everbit.nn import Sign
-from everbit.nn.low_memory.packed_signs import PackedSigns
-from everbit.nn.low_memory.sign import LowMemorySign
+from everbit.nn.low_memory_training.packed_signs import PackedSigns
+from everbit.nn.low_memory_training.sign import LowMemorySign
 
 POINTS = [-2.0, -1.25, -1.0, -0.6, -0.1, -0.0, 0.0, 0.1, 0.5, 1.0, 1.01, 3.0]
 SHAPES = [(3, 4), (1, 65, 2), (2, 130, 3, 3)]
@@ -63,7 +63,7 @@ def test_any_layout() -> None:
 
 def test_a_changed_tensor_has_new_signs() -> None:
     """Bits that a batch norm left behind are not those of what a layer made of its result in place."""
-    from everbit.nn.low_memory.batch_norm import LowMemoryBatchNorm1d
+    from everbit.nn.low_memory_training.batch_norm import LowMemoryBatchNorm1d
 
     norm = LowMemoryBatchNorm1d(3)
     norm.order = 1

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from everbit.nn.low_memory.rows import as_rows, images_of, like, tidy_up
+from everbit.nn.low_memory_training.rows import as_rows, images_of, like, tidy_up
 
 
 class _Convolution(torch.autograd.Function):

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from everbit.nn import BinaryConv2d, BinaryLinear, Sign, optimizers
-from everbit.nn.low_memory import PROPOSED, STANDARD, Approximations, low_memory
+from everbit.nn.low_memory_training import PROPOSED, STANDARD, Approximations, low_memory
 
 CLASSES = 3
 

@@ -10,7 +10,17 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from everbit.nn.low_memory.rows import as_rows, like, no_bits, pack, remember_signs, signs, tidy_up, tiles, within
+from everbit.nn.low_memory_training.rows import (
+    as_rows,
+    like,
+    no_bits,
+    pack,
+    remember_signs,
+    signs,
+    tidy_up,
+    tiles,
+    within,
+)
 
 
 def _sum(rows: Tensor, of: Callable[[slice], Tensor]) -> Tensor:

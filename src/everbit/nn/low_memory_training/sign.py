@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from everbit.nn.binary import Sign
-from everbit.nn.low_memory.packed_signs import PackedSigns
-from everbit.nn.low_memory.rows import as_rows, like, pack_rows, remembered_signs, tiles, unpack
+from everbit.nn.low_memory_training.packed_signs import PackedSigns
+from everbit.nn.low_memory_training.rows import as_rows, like, pack_rows, remembered_signs, tiles, unpack
 
 
 class _Sign(torch.autograd.Function):

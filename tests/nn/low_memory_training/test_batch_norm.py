@@ -5,8 +5,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from everbit.nn.low_memory.batch_norm import LowMemoryBatchNorm1d, LowMemoryBatchNorm2d
-from everbit.nn.low_memory.rows import pack, remembered_signs
+from everbit.nn.low_memory_training.batch_norm import LowMemoryBatchNorm1d, LowMemoryBatchNorm2d
+from everbit.nn.low_memory_training.rows import pack, remembered_signs
 
 SHAPES = [(6, 5), (2, 65, 3), (4, 3, 5, 2), (1, 7, 2, 2), (40, 130, 9, 7)]
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from everbit.errors import ConfigurationError
-from everbit.nn.low_memory.packed_signs import PackedSigns, sign_bits
+from everbit.nn.low_memory_training.packed_signs import PackedSigns, sign_bits
 
 SHAPE = torch.Size((3, 65, 2, 2))
 

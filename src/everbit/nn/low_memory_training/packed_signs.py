@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from everbit.errors import ConfigurationError
-from everbit.nn.low_memory.rows import as_rows, channels_last, empty, pack_rows, signs, tiles
+from everbit.nn.low_memory_training.rows import as_rows, channels_last, empty, pack_rows, signs, tiles
 
 
 class PackedSigns(Tensor):

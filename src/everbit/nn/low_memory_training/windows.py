@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from everbit.nn.low_memory.rows import as_rows, images_of, like, pack, pack_rows, tidy_up, unpack
-from everbit.nn.low_memory.sign import masked
+from everbit.nn.low_memory_training.rows import as_rows, images_of, like, pack, pack_rows, tidy_up, unpack
+from everbit.nn.low_memory_training.sign import masked
 
 MOST_TAPS = 256
 """Of a max pool: the number of the one that was largest is counted in 8 bits."""

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from everbit.nn.low_memory import rows
-from everbit.nn.low_memory.packed_signs import PackedSigns, sign_bits
-from everbit.nn.low_memory.windows import (
+from everbit.nn.low_memory_training import rows
+from everbit.nn.low_memory_training.packed_signs import PackedSigns, sign_bits
+from everbit.nn.low_memory_training.windows import (
     LowMemoryAvgPool2d,
     LowMemoryMaxPool2d,
     LowMemoryReLU,

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from everbit import _engine
 from everbit.errors import ConfigurationError
 from everbit.nn.binary import BinaryConv2d, BinaryLinear, BinaryWeight, Sign
-from everbit.nn.low_memory.batch_norm import LowMemoryBatchNorm1d, LowMemoryBatchNorm2d
-from everbit.nn.low_memory.binary import LowMemoryBinaryConv2d, LowMemoryBinaryLinear
-from everbit.nn.low_memory.packed_signs import PackedSigns, sign_bits
-from everbit.nn.low_memory.real import LowMemoryConv2d, LowMemoryLinear, LowMemoryPReLU
-from everbit.nn.low_memory.rows import empty
-from everbit.nn.low_memory.sign import LowMemorySign
-from everbit.nn.low_memory.windows import LowMemoryAvgPool2d, LowMemoryMaxPool2d, LowMemoryReLU, usual_windows
+from everbit.nn.low_memory_training.batch_norm import LowMemoryBatchNorm1d, LowMemoryBatchNorm2d
+from everbit.nn.low_memory_training.binary import LowMemoryBinaryConv2d, LowMemoryBinaryLinear
+from everbit.nn.low_memory_training.packed_signs import PackedSigns, sign_bits
+from everbit.nn.low_memory_training.real import LowMemoryConv2d, LowMemoryLinear, LowMemoryPReLU
+from everbit.nn.low_memory_training.rows import empty
+from everbit.nn.low_memory_training.sign import LowMemorySign
+from everbit.nn.low_memory_training.windows import LowMemoryAvgPool2d, LowMemoryMaxPool2d, LowMemoryReLU, usual_windows
 
 BATCH_NORMS = {"l1": 1, "l2": 2}
 """Batch norms by name, and the power of |y - mean| whose mean they divide by."""
