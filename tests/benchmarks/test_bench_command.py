@@ -12,8 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from everbit import cli, engine
+from everbit.benchmarks import training_memory, training_step
 from everbit.benchmarks.goals import GOALS
 from everbit.benchmarks.measurements import MEASUREMENTS
+from everbit.zoo.memory.measure import can_measure
 
 PROMISED = {
     "xnor_gemm_fraction_of_limit",
@@ -30,6 +32,7 @@ PROMISED = {
 }
 FOREIGN = {"quicknet_speedup_vs_lce", "quicknet_speedup_vs_litert_int8_mobilenetv2", "table2_speedup"}
 """Figures that need programs and networks of others."""
+OF_TRAINING = {field for measurement in MEASUREMENTS.values() if measurement.training for field in measurement.fields}
 
 
 def bench(folder: Path, *arguments: str) -> dict[str, Any]:
@@ -46,7 +49,9 @@ def test_engine_measures_everything(tmp_path: Path) -> None:
     result = bench(tmp_path, "engine")
     assert set(result) >= PROMISED
     assert set(result["learn_step_speedup_vs_torch_fp32"]) == {"q16", "q8", "qbin1"}
-    assert set(result["goals"]) == {name for name in GOALS if name not in FOREIGN}
+    assert set(result["goals"]) == {
+        name for name in GOALS if name.split(".")[0] not in FOREIGN | OF_TRAINING
+    }
     assert result["machine"]["isa"] == engine.active_isa()
     assert result["machine"]["versions"]["torch"]
     assert (result["repeats"], result["threads"], result["clock"]) == (3, 1, "processor time")
@@ -59,9 +64,26 @@ def test_peers_measures_what_has_a_peer(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("EVERBIT_DATA", str(tmp_path))
     result = bench(tmp_path, "peers")
     assert {field for field in PROMISED if field in result} == {field for field in PROMISED if "vs_torch" in field}
+    assert not OF_TRAINING & set(result)
     assert set(result["missing"]) == FOREIGN
     for reason in result["missing"].values():
         assert any(part in reason for part in (str(tmp_path), "everbit[peers]"))
+
+
+@pytest.mark.skipif(not can_measure(), reason="this system does not tell a process's peak memory")
+def test_training_measures_memory_and_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training_memory, "TRAINED", {"mlp_b100": ("mlp", 100, "adam")})
+    monkeypatch.setattr(training_step, "BATCH", 2)
+    result = bench(tmp_path, "training")
+    memory = result["mlp_b100"]
+    assert memory["measured_reduction"] == pytest.approx(memory["standard_peak_mib"] / memory["peak_mib"])
+    assert memory["measured_reduction"] > 1.5
+    assert memory["plan_error"] < 0.5
+    step = result["training_step"]["milliseconds"]
+    ratio = step["torch"]["median"] / step["everbit"]["median"]
+    assert result["binarynet_b100_step_speedup_vs_torch_standard"] == pytest.approx(ratio, rel=1e-3)
+    prototype = training_step.PROTOTYPE_SECONDS / (step["everbit"]["median"] / 1000)
+    assert result["binarynet_b100_step_speedup_vs_w23_prototype"] == pytest.approx(prototype, rel=1e-3)
 
 
 def test_networks_of_others(tmp_path: Path, research_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +157,7 @@ def test_without_torch(command: str, tmp_path: Path) -> None:
     assert (result.get("learner_peak_over_planned") == 1) == (command == "engine")
 
 
-@pytest.mark.parametrize("command", ["engine", "peers"])
+@pytest.mark.parametrize("command", ["engine", "peers", "training"])
 @pytest.mark.parametrize(
     ("arguments", "code", "cause"),
     [

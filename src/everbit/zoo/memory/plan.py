@@ -18,8 +18,9 @@ from everbit.zoo.memory.steps import Step
 from everbit.zoo.memory.w23 import MOMENTA
 
 FLOAT = 4
-TILES = 8
-"""float32 tiles that a layer computes with, or that the C library keeps for the next ones."""
+TILES = 16
+"""float32 tiles: those that a layer computes with, and as many again, or more, that the C library holds from before. An
+allowance that fits what was measured; all else is counted."""
 
 Key = tuple[str, int]
 """What is kept, and the step whose output it belongs to: kept by two, it is there once."""
