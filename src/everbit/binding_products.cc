@@ -98,6 +98,17 @@ void return_large_blocks() {
 #endif
 }
 
+// Memory that is about to be written for the first time: a large page costs one fault instead of 512. Only whole ones inside are asked for.
+void request_large_pages(const nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& memory) {
+#if defined(MADV_HUGEPAGE)
+  constexpr uintptr_t kLargePage = uintptr_t{1} << 21;
+  const uintptr_t start = reinterpret_cast<uintptr_t>(memory.data());
+  const uintptr_t first = (start + kLargePage - 1) / kLargePage * kLargePage;
+  const uintptr_t last = (start + memory.size()) / kLargePage * kLargePage;
+  if (last > first) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#endif
+}
+
 // What small blocks left free between others.
 void return_free_memory() {
 #if defined(__GLIBC__)
@@ -117,6 +128,7 @@ void bind_products(nb::module_& m) {
       .def("weight_gradient", &BinaryProducts::weight_gradient, "g"_a, "x"_a, "dw"_a.noconvert());
   m.def("return_large_blocks", &return_large_blocks,
         "From now on the C library gives blocks of 512 KiB and more back to the system as soon as they are freed, where it can.");
+  m.def("request_large_pages", &request_large_pages, "memory"_a, "Asks the system for large pages, where it has them.");
   m.def("return_free_memory", &return_free_memory, "The C library gives back what is free now, where it can.");
 }
 

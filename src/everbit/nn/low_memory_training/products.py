@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -117,54 +118,39 @@ class PackedProducts:
 
     def forward(self, x: Tensor, y: Tensor, scale: Tensor) -> None:
         """Writes scale * (sums) to the rows y."""
+        sums = self._room(self.layer.output, torch.int16)
         for images in self.pieces:
-            self._sums(x, images, y, scale)
+            rows = places(images, self.layer.output)
+            here = sums[: rows.stop - rows.start]
+            self.engine.sums(self._words(x, images), self.weights, _flat(here))
+            _store(here, scale, y[rows])
 
     def backward(
         self, x: Tensor, gradient: Tensor, scale: Tensor, dx: Tensor | None, wants_weight: bool
     ) -> tuple[Tensor, float] | None:
         """Writes dX to the rows dx where there are any; returns dW, [out * taps, in] and its unit, where wanted."""
-        step = _step(gradient, scale)
+        layer, step = self.layer, _step(gradient, scale)
+        integers = self._room(layer.output, torch.int16)
+        sums = None if dx is None else self._room(layer.input, torch.int32)
+        dw = torch.empty((layer.output[2] * layer.taps, layer.input[2]), dtype=torch.int32) if wants_weight else None
         total: Tensor | None = None
         for images in self.pieces:
-            total = self._gradients(x, images, gradient, scale / step, step, dx, wants_weight, total)
-        return None if total is None else (total, step)
+            rows, read = places(images, layer.output), places(images, layer.input)
+            g = integers[: rows.stop - rows.start]
+            _round(gradient[rows], scale / step, g)
+            if dx is not None and sums is not None:
+                here = sums[: read.stop - read.start]
+                self.engine.input_gradient(_flat(g), self.weights, _flat(here))
+                _store(here, step, dx[read])
+            if dw is not None:
+                self.engine.weight_gradient(_flat(g), self._words(x, images), _flat(dw))
+                if len(self.pieces) > 1:  # the engine's sums are exact for one piece
+                    total = dw.to(torch.float32) if total is None else total.add_(dw)
+        return None if dw is None else (dw if total is None else total, step)
 
-    # One piece each: what it works in is gone before the next begins.
-
-    def _sums(self, x: Tensor, images: slice, y: Tensor, scale: Tensor) -> None:
-        layer = self.layer
-        sums = torch.empty((images.stop - images.start) * math.prod(layer.output), dtype=torch.int16)
-        self.engine.sums(self._words(x, images), self.weights, sums.numpy())
-        rows, result = sums.view(-1, layer.output[2]), y[places(images, layer.output)]
-        for tile in tiles(*rows.shape):
-            result[tile] = within(rows[tile] * scale, y.dtype)
-
-    def _gradients(
-        self,
-        x: Tensor,
-        images: slice,
-        gradient: Tensor,
-        scale: Tensor,
-        step: float,
-        dx: Tensor | None,
-        wants_weight: bool,
-        total: Tensor | None,
-    ) -> Tensor | None:
-        layer = self.layer
-        integers = _integers(gradient[places(images, layer.output)], scale)
-        if dx is not None:
-            sums = torch.empty((images.stop - images.start) * math.prod(layer.input), dtype=torch.int32)
-            self.engine.input_gradient(integers, self.weights, sums.numpy())
-            rows, result = sums.view(-1, layer.input[2]), dx[places(images, layer.input)]
-            for tile in tiles(*rows.shape):
-                result[tile] = within(rows[tile] * step, dx.dtype)
-            del sums, rows
-        if not wants_weight:
-            return None
-        part = torch.empty((layer.output[2] * layer.taps, layer.input[2]), dtype=torch.int32)
-        self.engine.weight_gradient(integers, self._words(x, images), part.numpy().reshape(-1))
-        return part if total is None else total.to(torch.float32).add_(part)
+    def _room(self, side: tuple[int, int, int], dtype: torch.dtype) -> Tensor:
+        """Rows of as many images as are multiplied at once."""
+        return torch.empty((self.pieces[0].stop * side[0] * side[1], side[2]), dtype=dtype)
 
     def _words(self, x: Tensor, images: slice) -> NDArray[np.uint64]:
         assert isinstance(x, PackedSigns) and x.bits is not None
@@ -185,12 +171,21 @@ def _step(gradient: Tensor, scale: Tensor) -> float:
     return max(largest / LARGEST, float(np.finfo(np.float32).tiny))
 
 
-def _integers(rows: Tensor, factor: Tensor) -> NDArray[np.int16]:
-    """round(factor * rows) as one array."""
-    made = torch.empty(rows.shape, dtype=torch.int16)
+def _round(rows: Tensor, factor: Tensor, to: Tensor) -> None:
+    """Writes factor * rows as integers."""
     for tile in tiles(*rows.shape):
-        made[tile] = (rows[tile] * factor).round_().clamp_(-LARGEST, LARGEST)
-    return made.numpy().reshape(-1)
+        to[tile] = (rows[tile] * factor).round_().clamp_(-LARGEST, LARGEST)
+
+
+def _store(sums: Tensor, scale: Tensor | float, to: Tensor) -> None:
+    """Writes scale * sums."""
+    for tile in tiles(*sums.shape):
+        to[tile] = within(sums[tile] * scale, to.dtype)
+
+
+def _flat(rows: Tensor) -> NDArray[Any]:
+    """The array of contiguous rows."""
+    return rows.numpy().reshape(-1)
 
 
 class TiledProducts:

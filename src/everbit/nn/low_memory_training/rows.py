@@ -35,7 +35,10 @@ def as_rows(x: Tensor) -> Tensor:
 
 def empty(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
     """An uninitialized tensor [N, C, ...], channels last: as_rows() of it is a view."""
-    return torch.empty_strided(tuple(shape), channels_last(shape), dtype=dtype, device=device)
+    made = torch.empty_strided(tuple(shape), channels_last(shape), dtype=dtype, device=device)
+    if made.device.type == "cpu" and made.numel() >= LARGE:
+        _engine.request_large_pages(as_rows(made).view(torch.uint8).view(-1).numpy())
+    return made
 
 
 def channels_last(shape: Sequence[int]) -> tuple[int, ...]:
