@@ -18,6 +18,7 @@ from everbit.zoo.memory.steps import Step
 from everbit.zoo.memory.w23 import MOMENTA
 
 FLOAT = 4
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 TILES = 16
 """float32 tiles: those that a layer computes with, and as many again, or more, that the C library holds from before. An
 allowance that fits what was measured; all else is counted."""
@@ -82,9 +83,11 @@ class _Plan:
                 self.ledger.add("weights", step.weights * latent)
                 self.ledger.add("momenta", step.weights * remembered * momenta)
             elif step.module is not None:
-                count = sum(p.numel() for p in step.module.parameters() if p.requires_grad)
-                self.ledger.add("weights", count * FLOAT)
-                self.ledger.add("momenta", count * FLOAT * (1 if self.optimizer == "sgd" else 2))
+                sizes = {name: p.numel() for name, p in step.module.named_parameters()}
+                self.ledger.add("weights", sum(sizes.values()) * FLOAT)
+                if isinstance(step.module, NORMS):
+                    sizes.pop("weight", 0)  # gamma is a constant
+                self.ledger.add("momenta", sum(sizes.values()) * FLOAT * (1 if self.optimizer == "sgd" else 2))
         self.ledger.add("images", self.batch * self.steps[0].elements * FLOAT)
 
     def _kept(self, number: int) -> dict[Key, float]:
@@ -170,7 +173,7 @@ def _rule(module: nn.Module | None) -> Callable[[_Plan, int], dict[Key, float]] 
 
 def _sign(plan: _Plan, number: int) -> dict[Key, float]:
     source = plan.steps[number].inputs[0]
-    normalized = isinstance(plan.steps[source].module, (nn.BatchNorm1d, nn.BatchNorm2d))
+    normalized = isinstance(plan.steps[source].module, NORMS)
     owner = source if normalized else number  # a batch norm has packed the signs already
     return {
         ("activations kept, as bits", owner): plan._bits(plan.steps[number]),
@@ -216,7 +219,7 @@ def _real(plan: _Plan, number: int) -> dict[Key, float]:
 
 RULES: dict[tuple[type[nn.Module], ...], Callable[[_Plan, int], dict[Key, float]]] = {
     (Sign,): _sign,
-    (nn.BatchNorm1d, nn.BatchNorm2d): _batch_norm,
+    NORMS: _batch_norm,
     (BinaryWeight,): _product,
     (nn.MaxPool2d,): _max_pool,
     (nn.ReLU,): _relu,

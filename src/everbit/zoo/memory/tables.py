@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rich import box
 from rich.table import Table
 
 MIB = 2**20
+SHOWN = MIB / 200
+"""Bytes below which a line would read 0.00."""
 
 
 def memory_tables(report: dict[str, Any]) -> Iterator[Table | str]:
     """The tables of a report, with what is said between them."""
     yield (
         f"{report['model']}, width {report['width']:g}, {report['stem']} images, batch {report['batch']}, "
-        f"{report['optimizer']}; MiB"
+        f"{report['optimizer']}; MiB\n"
     )
     yield _count(report)
+    if report["standard"]:
+        standard, proposed = (sum(v[name] for v in report["w23"]) for name in ("standard", "proposed"))
+        yield f"standard / proposed: {standard / proposed:.2f}"
+    yield ""
     yield _plan(report)
     measured = report.get("measured")
     if measured is not None:
@@ -36,32 +43,26 @@ def _mib(size: float) -> str:
     return f"{size / MIB:.2f}"
 
 
-def _count(report: dict[str, Any]) -> Table:
-    table = Table(title="As W23 counts", title_justify="left", box=None, pad_edge=False)
-    table.add_column("variable")
-    columns = ["standard", "proposed"] if report["standard"] else ["proposed"]
+def _table(columns: list[str], rows: list[tuple[str, list[float]]], total: list[float]) -> Table:
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="right")
-    totals = dict.fromkeys(columns, 0.0)
-    for variable in report["w23"]:
-        table.add_row(variable["name"], *(_mib(variable[column]) for column in columns))
-        for column in columns:
-            totals[column] += variable[column]
-    table.add_section()
-    table.add_row("total", *(_mib(totals[column]) for column in columns))
-    if report["standard"]:
-        table.add_row("standard / proposed", "", f"{totals['standard'] / totals['proposed']:.2f}")
+        table.add_column(column, justify="left" if column == columns[0] else "right", no_wrap=True)
+    for name, sizes in rows:
+        table.add_row(name, *map(_mib, sizes), end_section=name == rows[-1][0])
+    table.add_row("total", *map(_mib, total))
     return table
+
+
+def _count(report: dict[str, Any]) -> Table:
+    columns = ["standard", "proposed"] if report["standard"] else ["proposed"]
+    rows = [(variable["name"], [variable[column] for column in columns]) for variable in report["w23"]]
+    return _table(
+        ["as W23 counts", *columns], rows, [sum(sizes) for sizes in zip(*(row[1] for row in rows), strict=True)]
+    )
 
 
 def _plan(report: dict[str, Any]) -> Table:
-    table = Table(title="As everbit plans it, at the fullest moment", title_justify="left", box=None, pad_edge=False)
-    table.add_column("variable")
-    table.add_column("low memory", justify="right")
-    plan = {name: size for name, size in report["planned"].items() if size}
+    plan = dict(report["planned"])
     total = plan.pop("total")
-    for name, size in plan.items():
-        table.add_row(name, _mib(size))
-    table.add_section()
-    table.add_row("total", _mib(total))
-    return table
+    rows = [(name, [size]) for name, size in sorted(plan.items(), key=lambda item: -item[1]) if size >= SHOWN]
+    return _table(["as everbit plans it, at the fullest moment", "low memory"], rows, [total])
