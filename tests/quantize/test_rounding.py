@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from everbit.quantize.rounding import FEW, Moments, fitted, rounded
+from everbit.quantize.rounding import Moments, rounded
 
 
 def correlated(groups: int, inputs: int, seed: int) -> np.ndarray:
@@ -34,22 +34,6 @@ def test_sums_are_nearer_than_by_rounding_to_nearest(groups: int, outputs: int, 
     assert found.sum() < 0.8 * nearest.sum()
     assert np.array_equal(whole, np.round(whole))
     assert np.abs(whole).max() <= 127
-
-
-@pytest.mark.parametrize(("groups", "inputs"), [(30, 9), (20, 25), (1, FEW + 1)])
-def test_a_fitting_step_costs_no_more_than_the_finest(groups: int, inputs: int) -> None:
-    """Of few weights much less: 16 steps are 16 chances."""
-    weights = np.random.default_rng(inputs).normal(0, 1, (groups * (1 if groups > 1 else 5), inputs))
-    covariance = correlated(groups, inputs, 1)
-    finest = np.abs(weights).max(axis=1) / 127
-    whole, steps = fitted(weights, finest, covariance, 127)
-    assert np.all(steps >= finest)
-    assert np.array_equal(whole, np.round(whole))
-    assert np.abs(whole).max() <= 127
-    found = cost(whole * steps[:, None] - weights, covariance)
-    alone = cost(rounded(weights / finest[:, None], covariance, 127) * finest[:, None] - weights, covariance)
-    assert np.all(found <= alone + 1e-12)
-    assert found.sum() < (0.6 if inputs <= FEW else 1.0001) * alone.sum()
 
 
 def test_weights_at_the_end_stay_in_bounds() -> None:

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from everbit.compile.program import Tensor
 from everbit.quantize.float_run import float_runs
-from everbit.quantize.rounding import Moments, fitted
+from everbit.quantize.rounding import Moments, rounded
 from everbit.quantize.scale import Floats
 
 IMAGES = 128
@@ -69,22 +69,19 @@ class Rehearsal:
         self._means[node] = self._means.get(node, torch.zeros(())) + total
 
     @torch.no_grad()
-    def fit(
-        self, node: fx.Node, output: fx.Node, weight: Floats, bias: Floats, step: Floats
-    ) -> tuple[Floats, Floats, Floats]:
-        """Whole weights, biases and steps of the layer of `node`, whose value is that of `output`.
+    def fit(self, node: fx.Node, output: fx.Node, weight: Floats, bias: Floats, step: Floats) -> tuple[Floats, Floats]:
+        """Whole weights, and biases, of the layer of `node`, whose value is that of `output`.
 
-        weight: real, [out, in / groups, height, width]. bias: real, [out]. step: the finest of each output's weights.
+        weight: in steps, [out, in / groups, height, width]. bias: real, [out]. step: of each output's weights.
         """
         if not self._is_real(node):
-            return np.round(weight / step[:, None, None, None]), bias, step
+            return np.round(weight), bias
         module, source = self._graph.get_submodule(str(node.target)), node.all_input_nodes[0]
         inputs = self._all(source)
         moments = Moments.of(module, next(inputs))
         for x in inputs:
             moments += Moments.of(module, x)
-        rows, step = fitted(weight.reshape(len(weight), -1), step, moments.covariance(), LARGEST)
-        whole = rows.reshape(weight.shape)
+        whole = rounded(weight.reshape(len(weight), -1), moments.covariance(), LARGEST).reshape(weight.shape)
         real = torch.from_numpy(whole * step[:, None, None, None]).float()
         layer = Layer(node, real, torch.zeros(len(bias)))
         count, total = 0, torch.zeros(len(bias), dtype=torch.float64)
@@ -93,7 +90,8 @@ class Rehearsal:
             count += len(x)
         corrected = (self._means[output] - total) / count
         self._layers[output] = Layer(node, real, corrected.float())
-        return whole, corrected.numpy(), step
+        fitted: Floats = corrected.numpy()
+        return whole, fitted
 
     @torch.no_grad()
     def follow(self, node: fx.Node, numbers: Tensor | None, *, part: bool) -> None:

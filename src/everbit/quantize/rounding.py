@@ -19,12 +19,6 @@ from everbit.quantize.scale import Floats
 DAMPING = 0.5
 """Of the mean variance, added to every variance: what a few images show is not all that comes."""
 
-STEPS = np.linspace(1.0, 1.2, 16)
-"""Steps that an output's weights try, in the finest: of few weights, some step suits all much better than others."""
-
-FEW = 64
-"""Most weights of an output for which several steps are tried."""
-
 PLACES = 14
 """About as many places a side of a map are looked at; neighbors say nearly the same."""
 
@@ -72,22 +66,6 @@ def _windows(conv: nn.Conv2d, x: Tensor) -> Tensor:
         x = x.narrow(2 + side, skip // 2 * stride, length - skip // 2 * stride)
         steps.append(skip * stride)
     return functional.unfold(x, conv.kernel_size, stride=(steps[0], steps[1]))
-
-
-def fitted(weights: Floats, steps: Floats, covariance: Floats, largest: int) -> tuple[Floats, Floats]:
-    """Whole numbers [outputs, K] for real weights, and a step for each output, at least the one given.
-
-    covariance: [groups, K, K]; the outputs of a group follow one another.
-    """
-    best = np.full(len(weights), np.inf)
-    whole, chosen = np.zeros_like(weights), steps.copy()
-    for factor in STEPS if weights.shape[1] <= FEW else STEPS[:1]:
-        tried = rounded(weights / (steps * factor)[:, np.newaxis], covariance, largest)
-        error = (tried * (steps * factor)[:, np.newaxis] - weights).reshape(len(covariance), -1, weights.shape[1])
-        cost = ((error @ covariance) * error).sum(axis=2).ravel()
-        better = cost < best
-        best[better], whole[better], chosen[better] = cost[better], tried[better], steps[better] * factor
-    return whole, chosen
 
 
 def rounded(weights: Floats, covariance: Floats, largest: int) -> Floats:

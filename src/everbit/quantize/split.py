@@ -20,7 +20,7 @@ from torch import Tensor, fx, nn
 from everbit.nn.windows import SamePad2d
 from everbit.quantize.float_run import float_runs
 
-SHARE = 0.01
+SHARE = 0.02
 """A channel's share of all noise in front of depthwise convolutions that is worth a copy."""
 
 COPIES = 8

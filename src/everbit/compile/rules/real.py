@@ -70,12 +70,13 @@ def frozen(low: Lowering, node: fx.Node, output: fx.Node, target: Tensor, weight
     # A channel whose weights nearly vanish keeps a step that leaves room for its bias in 32 bits.
     step = np.maximum(np.abs(weight).max(axis=(1, 2, 3)) / 127, np.abs(bias) / (source.scale * 2.0**30))
     step = np.maximum(step, 1e-30)
+    by_output = step[:, None, None, None]
     if low.rehearsal is not None and target.bits == 8:
-        whole, bias, step = low.rehearsal.fit(node, output, weight, bias, step)
+        whole, bias = low.rehearsal.fit(node, output, weight / by_output, bias, step)
     else:
-        whole = np.round(weight / step[:, None, None, None])
+        whole = np.round(weight / by_output)
     main = replace(weights, weight=whole, bias=np.round(bias / (source.scale * step)))
-    left = replace(weights, weight=weight / step[:, None, None, None] - main.weight, bias=np.zeros_like(bias))
+    left = replace(weights, weight=weight / by_output - main.weight, bias=np.zeros_like(bias))
     if target.bits == 8 or np.abs(left.weight).max() < WHOLE:
         low.tensor[output] = _integer_layer(low, node, output, target, main, step)
         return
