@@ -14,7 +14,7 @@ from everbit.zoo.registry import build
 BATCH = 100
 MOST_TURNS = 5  # of some seconds each
 PROTOTYPE_SECONDS = 36.5
-"""A step of the published C++ program on one thread of such a machine (docs/method.md, section 3)."""
+"""A step of the published C++ program on one thread of such a machine (docs/low_memory.md)."""
 
 
 def _contender(low_memory: bool) -> Callable[[], None]:

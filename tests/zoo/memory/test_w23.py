@@ -20,7 +20,7 @@ def totals(name: str, batch: int, optimizer: str) -> tuple[float, float]:
 
 
 def test_binarynet_is_w23_s_table_line_by_line() -> None:
-    """docs/method.md, section 3: W23 counts the shifts of the batch norms among the weights, some 0.02 MiB."""
+    """docs/low_memory.md: W23 counts the shifts of the batch norms among the weights, some 0.02 MiB."""
     expected = {
         "activations kept for the backward pass": (111.33, 3.48),
         "activations in work (Y, dX)": (50, 25),

@@ -1,4 +1,4 @@
-"""The memory of one training step as W23 counts it (its section 4; docs/method.md, section 3): variable by variable."""
+"""The memory of one training step as W23 counts it (its section 4; docs/low_memory.md): variable by variable."""
 
 from __future__ import annotations
 
