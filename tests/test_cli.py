@@ -106,11 +106,17 @@ def _mount(monkeypatch: pytest.MonkeyPatch, command: object) -> None:
     monkeypatch.setitem(cli.COMMANDS, "mounted", ("mounted_command", "command"))
 
 
+def _heed_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_interrupted_by_the_user(tmp_path: Path) -> None:
     """With the packaged model: a small one might be done before the signal arrives."""
     out = tmp_path / "demo"
     command = [sys.executable, "-m", "everbit.cli", "demo", "--out", str(out)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # Whoever runs the tests in the background may ignore Ctrl-C, which a child would inherit.
+    with subprocess.Popen(command, text=True, preexec_fn=_heed_ctrl_c, **pipes) as process:
         assert process.stdout is not None
         assert "After experience 1" in process.stdout.readline()
         process.send_signal(signal.SIGINT)

@@ -1,7 +1,6 @@
 #include "binary_products.h"
 
 #include <cstring>
-#include <limits>
 
 #include "binary_weight_sums.h"
 #include "layers.h"
@@ -25,7 +24,7 @@ struct Call {
 // Whether int32 counts the values of a batch, in whole words of bits too. Sides are 1 to 65536.
 bool countable(const TensorRecord& t, int32_t batch) {
   const int64_t places = int64_t{t.height} * t.width;
-  const int64_t most = std::numeric_limits<int32_t>::max();
+  const int64_t most = INT32_MAX;
   return places <= most && places * (words_for(t.channels) * 64) <= most / batch;
 }
 

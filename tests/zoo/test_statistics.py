@@ -111,7 +111,11 @@ def test_nothing_counts_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["birealnet18", "quicknet", "mobilenet_v1"])
 def test_a_program_does_the_work_of_its_network(name: str) -> None:
-    """The same multiply-adds and binary weights, but for the head that a learner grows."""
+    """The same multiply-adds and binary weights, but for the head that a learner grows.
+
+    Only what stands around depthwise convolutions may be more: channels that are computed several times, for the sake
+    of 8 bits (docs/compile.md).
+    """
     torch.manual_seed(0)
     network = build(name, width=0.125, classes=4, stem="cifar")
     with torch.no_grad():
@@ -121,11 +125,9 @@ def test_a_program_does_the_work_of_its_network(name: str) -> None:
     expected = NetworkStatistics(network, (32, 32, 3)).layers
     assert expected.pop().name == "head"
     found, wanted = totals(layers), totals(expected)
-    assert (found.binary_macs, found.other_macs, found.binary) == (
-        wanted.binary_macs,
-        wanted.other_macs,
-        wanted.binary,
-    )
+    assert (found.binary_macs, found.binary) == (wanted.binary_macs, wanted.binary)
+    most = 1.1 if name == "mobilenet_v1" else 1
+    assert wanted.other_macs <= found.other_macs <= most * wanted.other_macs
     cut = [layer.learnable for layer in layers].index(True)
     assert layers[cut - 1].kind == "latent"
     assert all(layer.learnable for layer in layers[cut:])

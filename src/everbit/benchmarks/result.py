@@ -37,7 +37,7 @@ def run_measurements(
         try:
             found = measurement.run(repeats, threads)
             missing.update(cast(dict[str, str], found.pop("missing", {})))
-            result |= found
+            result |= {**dict.fromkeys(measurement.fields), **found}
         except NotMeasuredError as error:
             result |= dict.fromkeys(measurement.fields)
             missing |= dict.fromkeys(measurement.fields, str(error))
