@@ -54,9 +54,14 @@ def like(x: Tensor, shape: Sequence[int] | None = None) -> Tensor:
     return empty(x.shape if shape is None else shape, x.dtype, x.device)
 
 
+def tile_values(values: int) -> int:
+    """Values of one tile of a tensor that has so many."""
+    return min(TILE, values, max(SMALL_TILE, values // 16))
+
+
 def tiles(rows: int, channels: int) -> Iterator[slice]:
-    """Ranges of rows, of TILE values or fewer each."""
-    step = max(1, min(TILE, max(SMALL_TILE, rows * channels // 16)) // channels)
+    """Ranges of rows, of tile_values() each."""
+    step = max(1, tile_values(rows * channels) // channels)
     for first in range(0, rows, step):
         yield slice(first, min(rows, first + step))
 

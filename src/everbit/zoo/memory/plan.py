@@ -13,14 +13,14 @@ from everbit.nn.binary import BinaryConv2d, BinaryLinear, BinaryWeight, Sign
 from everbit.nn.low_memory_training.binary import convolution_layer, dense_layer
 from everbit.nn.low_memory_training.convert import DTYPES, LATENTS
 from everbit.nn.low_memory_training.products import engine_products
-from everbit.nn.low_memory_training.rows import TILE, row_bytes
+from everbit.nn.low_memory_training.rows import row_bytes, tile_values
 from everbit.zoo.memory.steps import Step
 from everbit.zoo.memory.w23 import MOMENTA
 
 FLOAT = 4
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
-TILES = 16
-"""float32 tiles: those that a layer computes with, and as many again, or more, that the C library holds from before. An
+TILES, LEFT_OVER = 12, 1 << 20
+"""float32 tiles of a layer, those included that the C library still holds, and bytes that small blocks leave free: an
 allowance that fits what was measured; all else is counted."""
 
 Key = tuple[str, int]
@@ -141,7 +141,7 @@ class _Plan:
     def _scratch(self, number: int, backward: bool) -> None:
         """What a step takes while it runs."""
         step = self.steps[number]
-        size = TILES * FLOAT * min(TILE, self.batch * step.elements)
+        size = LEFT_OVER + TILES * FLOAT * tile_values(self.batch * step.elements)
         if step.binary and number and step.inputs != (0,):
             size += self._product_scratch(step, backward)
         self.ledger.add("scratch", size)
