@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +21,7 @@ CLASSES = 3
 DESCRIPTION = {"architecture": "birealnet18", "width": 0.0625, "classes": CLASSES, "stem": "cifar", "data": "cifar10"}
 RECIPE = Recipe(epochs=2, batch=8, learning_rate=0.01)
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def tiny_images(count: int = 26) -> tuple[np.ndarray, np.ndarray]:

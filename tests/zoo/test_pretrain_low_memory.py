@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +19,7 @@ from everbit.zoo.weights import export_backbone, load_weights
 CLASSES = 3
 DESCRIPTION = {"architecture": "birealnet18", "width": 0.0625, "classes": CLASSES, "stem": "cifar", "data": "cifar10"}
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def tiny_images(count: int) -> tuple[np.ndarray, np.ndarray]:

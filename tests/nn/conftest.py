@@ -1,4 +1,4 @@
-"""Fixtures of the low-memory tests."""
+"""Fixtures of the tests of layers and optimizers."""
 
 from __future__ import annotations
 
