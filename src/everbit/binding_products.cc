@@ -90,7 +90,7 @@ class BinaryProducts {
   Memory scratch_;
 };
 
-// The C library otherwise keeps what was freed for blocks to come, scattered: half as much again was seen in use.
+// The C library otherwise keeps what was freed for blocks to come, scattered: twice as much was seen in use.
 void return_large_blocks() {
 #if defined(__GLIBC__)
   constexpr int kLargeBlock = 1 << 19;
