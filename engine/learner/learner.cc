@@ -90,14 +90,25 @@ const char* Learner::restore() {
   return replay_.check();
 }
 
-const char* Learner::add(const uint8_t* image, int32_t label) {
+// nullptr, or why the experience cannot take a pattern of that label.
+const char* Learner::check_new(int32_t label) const {
   if (label < 0 || label >= options_.classes) return "the label lies beyond the learner's classes";
   if (training_) return "the experience is being trained on: end it before another begins";
   if (experience_size_ >= options_.experience_patterns) return "the experience holds as many patterns as was planned for";
-  network_.forward_frozen(image);
-  const LayerRecord& latent = program_.layer(program_.latent_layer());
-  latent_encode(program_, network_.activation(latent.inputs[0]), experience_codes_ + static_cast<size_t>(experience_size_) * latent_bytes_);
-  experience_labels_[experience_size_++] = static_cast<uint16_t>(label);
+  return nullptr;
+}
+
+const char* Learner::add(const uint8_t* image, int32_t label) {
+  if (const char* problem = check_new(label)) return problem;
+  encode(image, next_codes());
+  keep_new(label);
+  return nullptr;
+}
+
+const char* Learner::add_latent(const uint8_t* codes, int32_t label) {
+  if (const char* problem = check_new(label)) return problem;
+  std::memcpy(next_codes(), codes, latent_bytes_);
+  keep_new(label);
   return nullptr;
 }
 
@@ -184,11 +195,18 @@ void Learner::end_experience() {
   ++state_->experiences;
 }
 
-void Learner::logits(const uint8_t* image, int32_t* out) {
+void Learner::encode(const uint8_t* image, uint8_t* codes) {
   network_.forward_frozen(image);
-  const LayerRecord& latent = program_.layer(program_.latent_layer());
-  latent_encode(program_, network_.activation(latent.inputs[0]), query_codes_);
-  latent_decode(program_, query_codes_, network_.activation(latent.output));
+  latent_encode(program_, network_.activation(program_.layer(program_.latent_layer()).inputs[0]), codes);
+}
+
+void Learner::logits(const uint8_t* image, int32_t* out) {
+  encode(image, query_codes_);
+  latent_logits(query_codes_, out);
+}
+
+void Learner::latent_logits(const uint8_t* codes, int32_t* out) {
+  latent_decode(program_, codes, network_.activation(program_.layer(program_.latent_layer()).output));
   network_.forward_learnable(1, false);
   head_.logits(network_.activation(program_.layer(program_.layer_count() - 1).output), 1, false, out);
 }

@@ -56,8 +56,9 @@ class Learner {
   // After state() was overwritten with another learner's state. nullptr, or why that state is impossible: it must not be used then.
   const char* restore();
 
-  // Adds an image (height x width x channels bytes) to the experience. nullptr, or what is wrong.
+  // Adds an image (height x width x channels bytes), or a latent that encode() wrote, to the experience. nullptr, or what is wrong.
   const char* add(const uint8_t* image, int32_t label);
+  const char* add_latent(const uint8_t* codes, int32_t label);
   // Steps that training the experience takes; the experience must hold at least one image. After it, no image can be added.
   int64_t begin_training(int32_t epochs);
   // Whether begin_training() was called and end_experience() was not: what train_step() and end_experience() need.
@@ -71,8 +72,11 @@ class Learner {
   // Consolidates the head, fills the replay memory, forgets the experience.
   void end_experience();
 
-  // Logits [classes] in units of 2^-16 of one image; of unknown classes they mean nothing.
+  // The latent of one image as the replay memory stores it: latent_bytes() bytes.
+  void encode(const uint8_t* image, uint8_t* codes);
+  // Logits [classes] in units of 2^-16 of one image, or of a latent that encode() wrote; of unknown classes they mean nothing.
   void logits(const uint8_t* image, int32_t* out);
+  void latent_logits(const uint8_t* codes, int32_t* out);
   bool known(int32_t label) const { return head_.known(label); }
 
   const MemoryUse& memory() const { return use_; }
@@ -89,6 +93,9 @@ class Learner {
   };
 
   void layout(Block* blocks, Region& persistent, Region& fixed);
+  const char* check_new(int32_t label) const;
+  void keep_new(int32_t label) { experience_labels_[experience_size_++] = static_cast<uint16_t>(label); }
+  uint8_t* next_codes() { return experience_codes_ + static_cast<size_t>(experience_size_) * latent_bytes_; }
   void decode_batch(int32_t batch);
   void next_replay_pass();
 

@@ -51,6 +51,16 @@ class Learner {
     });
   }
 
+  void add_latents(const Codes& latents, const Labels& labels) {
+    require_latents(latents);
+    if (latents.shape(0) != labels.shape(0)) throw std::invalid_argument("as many labels as latents are needed");
+    alone([&] {
+      for (size_t i = 0; i < latents.shape(0); ++i) {
+        require(learner_.add_latent(latents.data() + i * latents.shape(1), labels.data()[i]));
+      }
+    });
+  }
+
   int64_t begin_training(int32_t epochs) {
     return alone([&] {
       if (learner_.experience_size() == 0 || epochs < 1) throw std::invalid_argument("an experience needs images and at least one epoch");
@@ -74,6 +84,17 @@ class Learner {
     });
   }
 
+  nb::object encode(const Images& images) {
+    require_images(image_.program, images);
+    const size_t count = images.shape(0), bytes = everbit::latent_bytes(image_.program);
+    const size_t pixels = images.shape(1) * images.shape(2) * images.shape(3);
+    std::vector<uint8_t> codes(count * bytes);
+    alone([&] {
+      for (size_t i = 0; i < count; ++i) learner_.encode(images.data() + i * pixels, codes.data() + i * bytes);
+    });
+    return array_of(std::move(codes), {count, bytes});
+  }
+
   nb::object logits(const Images& images) {
     require_images(image_.program, images);
     const size_t count = images.shape(0), classes = static_cast<size_t>(classes_);
@@ -81,6 +102,16 @@ class Learner {
     std::vector<int32_t> out(count * classes);
     alone([&] {
       for (size_t i = 0; i < count; ++i) learner_.logits(images.data() + i * pixels, out.data() + i * classes);
+    });
+    return array_of(std::move(out), {count, classes});
+  }
+
+  nb::object latent_logits(const Codes& latents) {
+    require_latents(latents);
+    const size_t count = latents.shape(0), classes = static_cast<size_t>(classes_);
+    std::vector<int32_t> out(count * classes);
+    alone([&] {
+      for (size_t i = 0; i < count; ++i) learner_.latent_logits(latents.data() + i * latents.shape(1), out.data() + i * classes);
     });
     return array_of(std::move(out), {count, classes});
   }
@@ -156,6 +187,12 @@ class Learner {
   // It ends the arena.
   uint8_t* shared() const { return arena_.get() + learner_.memory().total - learner_.memory().shared; }
 
+  void require_latents(const Codes& latents) const {
+    if (latents.shape(1) != everbit::latent_bytes(image_.program)) {
+      throw std::invalid_argument("these latents are not of this program: encode() writes them");
+    }
+  }
+
   void require_training() const {
     if (!learner_.training()) throw std::invalid_argument("there is no experience to train on: begin_training first");
   }
@@ -197,10 +234,13 @@ NB_MODULE(_engine, m) {
   nb::class_<Learner>(m, "Learner")
       .def(nb::init<const nb::bytes&, const nb::dict&>(), "image"_a, "options"_a)
       .def("add", &Learner::add, "images"_a, "labels"_a)
+      .def("add_latents", &Learner::add_latents, "latents"_a, "labels"_a)
       .def("begin_training", &Learner::begin_training, "epochs"_a)
       .def("train_step", &Learner::train_step)
       .def("end_experience", &Learner::end_experience)
+      .def("encode", &Learner::encode, "images"_a)
       .def("logits", &Learner::logits, "images"_a)
+      .def("latent_logits", &Learner::latent_logits, "latents"_a)
       .def("known", &Learner::known, "label"_a)
       .def("state", &Learner::state)
       .def("restore", &Learner::restore, "state"_a)

@@ -120,6 +120,7 @@ def _learn(
         progress, file = found
         learner, matrix = configuration.kind.load(file), progress.accuracy_matrix
         started -= progress.seconds
+    test_latents = learner.latents(stream.test_images)
     for experience in experiences[len(matrix) :]:
         so_far = accuracy_after(matrix, sizes).tolist() if matrix else []
 
@@ -131,7 +132,7 @@ def _learn(
 
         images = _augmented(experience, seed) if configuration.augment else experience.images
         learner.partial_fit(images, experience.labels.tolist(), epochs=configuration.epochs, progress=report)
-        predicted = np.array(learner.predict(stream.test_images), np.int64)
+        predicted = np.array(learner.predict_latents(test_latents), np.int64)
         matrix.append(group_accuracies(predicted, stream.test_labels, groups).tolist())
         cache.save_progress(RunProgress(matrix, time.perf_counter() - started), learner)
     after = accuracy_after(matrix, sizes)

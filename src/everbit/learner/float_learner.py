@@ -101,13 +101,21 @@ class FloatLearner:
 
     def predict(self, images: object) -> list[Hashable]:
         """The most likely label of each image. Raises ConfigurationError before the first experience."""
-        return [self._labels[index] for index in self._known_logits(images).argmax(axis=1)]
+        return self.predict_latents(self.latents(images))
 
     def predict_proba(self, images: object) -> NDArray[np.float64]:
         """Probabilities [N, len(classes_)], columns in the order of `classes_`."""
-        logits = torch.from_numpy(self._known_logits(images)).double()
+        logits = torch.from_numpy(self._known_logits(self.latents(images))).double()
         probabilities: NDArray[np.float64] = logits.softmax(dim=1).numpy()
         return probabilities
+
+    def latents(self, images: object) -> NDArray[np.uint8]:
+        """The latents of images as the replay memory stores them, uint8 [N, bytes]: learning never changes them."""
+        return self._network.encode(as_images(images, self.program.input_shape))
+
+    def predict_latents(self, latents: NDArray[np.uint8]) -> list[Hashable]:
+        """The most likely label of each of some images' `latents`: what `predict` gives for the images."""
+        return [self._labels[index] for index in self._known_logits(latents).argmax(axis=1)]
 
     def save(self, path: str | Path) -> None:
         """Writes the learner, model included, to one safetensors file, whole or not at all."""
@@ -211,10 +219,9 @@ class FloatLearner:
         return torch.optim.SGD([{"params": kinds[kind], "lr": rates[kind]} for kind in kinds])
 
     @torch.no_grad()
-    def _known_logits(self, images: object) -> NDArray[np.float32]:
+    def _known_logits(self, stored: NDArray[np.uint8]) -> NDArray[np.float32]:
         if not self._labels:
             raise ConfigurationError("the learner knows no class yet: call partial_fit first")
-        stored = self._network.encode(as_images(images, self.program.input_shape))
         parts = [
             self._head.logits(self._network.features(stored[first : first + _LATENTS_AT_ONCE]))
             for first in range(0, len(stored), _LATENTS_AT_ONCE)

@@ -148,9 +148,21 @@ class Learner:
 
     def logits(self, images: object) -> NDArray[np.int32]:
         """The engine's own integers [N, len(classes_)], in units of 2^-16; columns in the order of `classes_`."""
-        if not self._labels:
-            raise ConfigurationError("the learner knows no class yet: call partial_fit first")
+        self._require_classes()
         return self._native.logits(as_images(images, self.image_shape))[:, : len(self._labels)]
+
+    def latents(self, images: object) -> NDArray[np.uint8]:
+        """The latents of images as the replay memory stores them, uint8 [N, bytes]: learning never changes them.
+
+        Values [H, W, C] of the cut one after another, each of the program's latent bits, lowest bit first.
+        """
+        return self._native.encode(as_images(images, self.image_shape))
+
+    def predict_latents(self, latents: NDArray[np.uint8]) -> list[Hashable]:
+        """The most likely label of each of some images' `latents`: what `predict` gives for the images."""
+        self._require_classes()
+        logits = self._native.latent_logits(latents)[:, : len(self._labels)]
+        return [self._labels[index] for index in logits.argmax(axis=1)]
 
     def save(self, path: str | Path) -> None:
         """Writes the learner, model included, to one file, whole or not at all."""
@@ -180,6 +192,10 @@ class Learner:
         except (TypeError, ValueError) as error:
             raise FormatError(f"{path} is damaged ({error}): use an earlier copy of it") from error
         return learner
+
+    def _require_classes(self) -> None:
+        if not self._labels:
+            raise ConfigurationError("the learner knows no class yet: call partial_fit first")
 
     def _options(self, replay_slots: int, experience_images: int) -> dict[str, object]:
         """What the engine is told."""

@@ -35,6 +35,12 @@ class ContinualLearner(Protocol):
     def predict_proba(self, images: object) -> NDArray[np.float64]:
         """Probabilities [N, len(classes_)], columns in the order of `classes_`."""
 
+    def latents(self, images: object) -> NDArray[np.uint8]:
+        """The latents of images as the replay memory stores them, uint8 [N, bytes]: learning never changes them."""
+
+    def predict_latents(self, latents: NDArray[np.uint8]) -> list[Hashable]:
+        """The most likely label of each of some images' `latents`: what `predict` gives for the images."""
+
     def save(self, path: str | Path) -> None:
         """Writes the learner to one file, whole or not at all."""
 
