@@ -62,6 +62,16 @@ def test_classes_stand_in_the_order_of_their_first_sight(start: Start, images: N
     assert len(learner.classes_) == 4
 
 
+def test_latents_classify_as_their_images_do(start: Start, images: NDArray[np.uint8]) -> None:
+    learner = start()
+    before = learner.latents(images)
+    with pytest.raises(ConfigurationError, match="knows no class yet"):
+        learner.predict_latents(before)
+    learner.partial_fit(images, labels("a", "b", "c"))
+    np.testing.assert_array_equal(learner.latents(images), before)
+    assert learner.predict_latents(before) == learner.predict(images)
+
+
 def test_predictions_are_the_most_probable_classes(start: Start, images: NDArray[np.uint8]) -> None:
     learner = start().partial_fit(images, labels("a", "b", "c"))
     probabilities = learner.predict_proba(images)
