@@ -20,7 +20,7 @@ COMMANDS: CommandTable = {
     "zoo": ("everbit.zoo.zoo_command", "zoo_command"),
     "memory": ("everbit.zoo.memory.memory_command", "memory_command"),
     "summary": ("everbit.zoo.summary_command", "summary_command"),
-    "reproduce": ("everbit.experiments.reproduce_command", "reproduce"),
+    "reproduce": ("everbit.experiments.reproduce_command", "reproduce_command"),
     "bench": ("everbit.benchmarks.bench_command", "bench"),
 }
 """Module of each command, and its function or group of commands there; imported when it is asked for, so that one does
@@ -29,6 +29,7 @@ not pay for the others."""
 EXTRAS = {
     "torch": "train",
     "matplotlib": "experiments",
+    "ray": "ray",
     "h5py": "import",
     "flatbuffers": "import",
     "tflite": "import",

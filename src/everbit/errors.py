@@ -41,3 +41,7 @@ class CapacityError(EverbitError, MemoryError):
 
 class OutputError(EverbitError, OSError):
     """A file or folder that cannot be written."""
+
+
+class WorkerError(EverbitError):
+    """Processes or machines that were lost again and again."""

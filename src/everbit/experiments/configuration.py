@@ -49,9 +49,11 @@ LEARNERS = {
     "cwr": LearnerKind("cwr"),
     "lr": LearnerKind("lr"),
     "float": LearnerKind("lr", float_latent="program"),
+    "float_cwr": LearnerKind("cwr", float_latent="program"),
     "float_latents": LearnerKind("lr", float_latent="float"),
 }
-"""naive, cwr, lr: by the engine. float: lr in float32 with the same latents. float_latents: with float32 ones too."""
+"""naive, cwr, lr: by the engine. float, float_cwr: lr and cwr in float32 with the same latents. float_latents: lr with
+float32 ones too."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class Configuration:
     experiences: int | None = None
     epochs: int = 5
     replay_per_class: int = 30
+    shared_replay: bool = False
     count_replayed: bool = True
     learning_rates: dict[str, float] = field(default_factory=dict)
     rounding: str = "nearest"
@@ -85,7 +88,7 @@ class Configuration:
         for name, table in (("scenario", SCENARIOS), ("learner", LEARNERS)):
             if getattr(self, name) not in table:
                 raise ConfigurationError(f"unknown {name} {getattr(self, name)!r}: choose one of {', '.join(table)}")
-        for name in ("epochs", "images_per_class", "test_images_per_class", "experiences"):
+        for name in ("images_per_class", "test_images_per_class", "experiences"):
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise ConfigurationError(f"{name} is {number}: choose 1 or more")
@@ -107,7 +110,9 @@ class Configuration:
         return Settings(
             strategy=self.kind.strategy,
             classes=classes,
+            epochs=self.epochs,
             replay_per_class=self.replay_per_class,
+            shared_replay=self.shared_replay,
             experience_images=experience_images,
             learning_rates=self.learning_rates,
             count_replayed=self.count_replayed,

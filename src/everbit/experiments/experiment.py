@@ -50,17 +50,31 @@ def run_experiment(
     """
     if seeds < 1:
         raise ConfigurationError(f"seeds is {seeds}: choose 1 or more")
-    data = _limited(dataset.fitted(source.input_shape), configuration.test_images_per_class)
-    if configuration.augment and not data.pad_crop_flip:
-        raise ConfigurationError(f"images of {data.name} must not be flipped: leave augmentation out")
-    runs = [_run(configuration, data, source, seed, cache, watcher) for seed in range(seeds)]
+    data = prepared_dataset(configuration, dataset, source)
+    runs = [run_seed(configuration, data, source, seed, cache, watcher) for seed in range(seeds)]
+    return summarized(configuration, runs)
+
+
+def summarized(configuration: Configuration, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The result of an experiment from its runs."""
     finals = np.array([run["final_accuracy"] for run in runs])
     return {
         "configuration": {**configuration.described(), "version": __version__},
-        "runs": runs,
+        "runs": list(runs),
         "mean_final_accuracy": float(finals.mean()),
-        "std_final_accuracy": float(finals.std(ddof=1)) if seeds > 1 else 0.0,
+        "std_final_accuracy": float(finals.std(ddof=1)) if len(runs) > 1 else 0.0,
     }
+
+
+def prepared_dataset(configuration: Configuration, dataset: Dataset, source: ModelSource) -> Dataset:
+    """The data set as the runs of a configuration meet it: images in the model's shape, test images as many as wanted.
+
+    Raises ConfigurationError or ImageError where the images do not fit.
+    """
+    data = _limited(dataset.fitted(source.input_shape), configuration.test_images_per_class)
+    if configuration.augment and not data.pad_crop_flip:
+        raise ConfigurationError(f"images of {data.name} must not be flipped: leave augmentation out")
+    return data
 
 
 def _limited(dataset: Dataset, test_images_per_class: int | None) -> Dataset:
@@ -75,28 +89,39 @@ def _limited(dataset: Dataset, test_images_per_class: int | None) -> Dataset:
     return replace(dataset, test_images=dataset.test_images[chosen], test_labels=dataset.test_labels[chosen])
 
 
-def _run(
+def run_seed(
     configuration: Configuration,
     dataset: Dataset,
     source: ModelSource,
     seed: int,
     folder: Path,
-    watcher: Watcher | None,
+    watcher: Watcher | None = None,
 ) -> dict[str, Any]:
-    """One class order: from the cache, or learned from where it got to."""
-    stream = SCENARIOS[configuration.scenario](dataset, configuration.experiences, seed, configuration.images_per_class)
-    identity = {
+    """One class order of a prepared data set: from the cache, or learned from where it got to."""
+    stream = stream_of(configuration, dataset, seed)
+    cache = RunCache(folder, identity_of(configuration, stream, source, seed))
+    with cache.locked():
+        run = cache.result()
+        if run is None:
+            run = _learn(configuration, stream, source, seed, cache, watcher)
+            cache.finish(run)
+    return run
+
+
+def stream_of(configuration: Configuration, dataset: Dataset, seed: int) -> Stream:
+    """The stream of a class order. Raises ConfigurationError or DataError where the data set cannot make it."""
+    scenario = SCENARIOS[configuration.scenario]
+    return scenario(dataset, configuration.experiences, seed, configuration.images_per_class)
+
+
+def identity_of(configuration: Configuration, stream: Stream, source: ModelSource, seed: int) -> dict[str, Any]:
+    """All that decides a run's numbers, but for the code."""
+    return {
         "configuration": {**configuration.described(), "model": Path(configuration.model).name},
         "seed": seed,
         "model_digest": source.digest,
         "stream_digest": _stream_digest(stream),
     }
-    cache = RunCache(folder, identity)
-    run = cache.result()
-    if run is None:
-        run = _learn(configuration, stream, source, seed, cache, watcher)
-        cache.finish(run)
-    return run
 
 
 def _learn(
@@ -131,7 +156,7 @@ def _learn(
                 watcher(seed, index, len(experiences), step / steps, so_far)
 
         images = _augmented(experience, seed) if configuration.augment else experience.images
-        learner.partial_fit(images, experience.labels.tolist(), epochs=configuration.epochs, progress=report)
+        learner.partial_fit(images, experience.labels.tolist(), progress=report)
         predicted = np.array(learner.predict_latents(test_latents), np.int64)
         matrix.append(group_accuracies(predicted, stream.test_labels, groups).tolist())
         cache.save_progress(RunProgress(matrix, time.perf_counter() - started), learner)

@@ -3,13 +3,17 @@
 A run is known by a digest of all that decides its numbers; after changing Python code of the learners or the compiler
 within a version, start a new folder. `DIGEST.json` is a finished run; of an unfinished one, `DIGEST.partial.json` tells
 the experiences done and `DIGEST.N.learner` is the learner after the first N. Every file is written whole or not at all,
-the learner before the file that speaks of it, so a kill at any moment loses one experience at most.
+the learner before the file that speaks of it, so a kill at any moment loses one experience at most. `DIGEST.lock` is
+held while a process works on the run: others wait for its result. The system lets go of it where the process dies.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -45,6 +49,14 @@ class RunCache:
         self._folder, self._identity = folder, json.loads(text)
         self._name = hashlib.sha256(text.encode()).hexdigest()[:32]
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the run while the block lasts, so that no two processes work on it; waits until it can."""
+        path = self._folder / f"{self._name}.lock"
+        with path.open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
     def result(self) -> dict[str, Any] | None:
         """The finished run, None where it is not finished."""
         content = _json(self._folder / f"{self._name}.json")
@@ -69,7 +81,7 @@ class RunCache:
         """Keeps the finished run and forgets how it came to be."""
         self._write(f"{self._name}.json", {"run": run})
         for path in self._folder.glob(f"{self._name}.*"):
-            if path.name != f"{self._name}.json":
+            if path.suffix not in (".json", ".lock") or path.name.endswith(".partial.json"):
                 path.unlink()
 
     def _learner_file(self, done: int) -> Path:

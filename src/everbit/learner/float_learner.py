@@ -29,7 +29,7 @@ from everbit.learner.float_network import FloatNetwork
 from everbit.learner.float_replay import FloatReplayMemory
 from everbit.learner.labels import index_labels
 from everbit.learner.protocol import Progress
-from everbit.learner.settings import Settings, whole_number
+from everbit.learner.settings import Settings
 from everbit.whole_file import replacing
 
 METADATA_KEY = "everbit-float-learner"
@@ -47,7 +47,7 @@ class FloatLearner:
     """A binary network that learns new classes in float32, see `everbit.learner.protocol.ContinualLearner`.
 
     latent: "program" for the program's own latent bits, "float" to keep latents unquantized. Settings as for `Learner`,
-    except that a limit of memory needs the engine. Errors as there; after one, nothing has changed.
+    except that a limit of memory and shared_replay need the engine. Errors as there; after one, nothing has changed.
     """
 
     def __init__(self, program: Program, settings: Settings | None = None, *, latent: str = "program") -> None:
@@ -55,6 +55,8 @@ class FloatLearner:
         self.settings = settings or Settings()
         if self.settings.memory is not None:
             raise ConfigurationError("the float learner plans no memory: leave memory out and set replay_per_class")
+        if self.settings.shared_replay:
+            raise ConfigurationError("the float learner keeps the same places for every class: leave shared_replay out")
         if latent not in LATENTS:
             raise ConfigurationError(f"unknown latent {latent!r}: choose one of {', '.join(LATENTS)}")
         self.latent = latent
@@ -83,10 +85,10 @@ class FloatLearner:
         return {"replay": replay, "total": replay + sum(t.numel() * t.element_size() for t in kept)}
 
     def partial_fit(
-        self, images: object, labels: Sequence[Hashable], *, epochs: int = 5, progress: Progress | None = None
+        self, images: object, labels: Sequence[Hashable], *, epochs: int | None = None, progress: Progress | None = None
     ) -> FloatLearner:
         """Learns one experience, as `Learner.partial_fit`."""
-        epochs = whole_number("epochs", epochs, 1, 2**16)
+        epochs = self.settings.epochs_or(epochs)
         batch = as_images(images, self.program.input_shape)
         indices, known = index_labels(as_labels(labels, len(batch)), self._labels, self._classes)
         before, labels_before = {name: tensor.clone() for name, tensor in self._state().items()}, self._labels

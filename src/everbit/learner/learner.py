@@ -107,15 +107,16 @@ class Learner:
         return bytes(self._native.state())
 
     def partial_fit(
-        self, images: object, labels: Sequence[Hashable], *, epochs: int = 5, progress: Progress | None = None
+        self, images: object, labels: Sequence[Hashable], *, epochs: int | None = None, progress: Progress | None = None
     ) -> Learner:
         """Learns one experience.
 
         images: uint8 [N, H, W, C], one image, or paths of image files. labels: one hashable label an image. epochs:
-        passes over the images, 1 to 65536. progress: called after each mini-batch; what it raises ends the experience
-        and changes nothing. Raises ImageError, LabelError, CapacityError or ConfigurationError.
+        passes over the images, 1 to 65536, None for those of the settings. progress: called after each mini-batch; what
+        it raises ends the experience and changes nothing. Raises ImageError, LabelError, CapacityError or
+        ConfigurationError.
         """
-        epochs = whole_number("epochs", epochs, 1, 2**16)
+        epochs = self.settings.epochs_or(epochs)
         batch = as_images(images, self.image_shape)
         indices, known = index_labels(as_labels(labels, len(batch)), self._labels, self._classes)
         self._make_room(len(batch))
@@ -200,12 +201,13 @@ class Learner:
     def _options(self, replay_slots: int, experience_images: int) -> dict[str, object]:
         """What the engine is told."""
         settings, rule = self.settings, self.settings.rule
+        shared = settings.shared_replay or settings.memory is not None
         return {
             "q_bin": self.widths.q_bin,
             "q_nonbin": self.widths.q_nonbin,
             "classes": self._classes,
             "replay_slots": replay_slots,
-            "replay_per_class": settings.replay_per_class if settings.memory is None else max(replay_slots, 1),
+            "replay_per_class": max(replay_slots, 1) if shared else settings.replay_per_class,
             "experience_patterns": experience_images,
             "batch_new": settings.batch_new,
             "batch_replayed": settings.batch_replayed if rule.replay else 0,

@@ -25,7 +25,7 @@ class ContinualLearner(Protocol):
         """Bytes by purpose, `replay` (latents, labels, counters) and `total` among them."""
 
     def partial_fit(
-        self, images: object, labels: Sequence[Hashable], *, epochs: int = 5, progress: Progress | None = None
+        self, images: object, labels: Sequence[Hashable], *, epochs: int | None = None, progress: Progress | None = None
     ) -> ContinualLearner:
         """Learns one experience: images uint8 [N, H, W, C] or paths, one hashable label each, new classes welcome."""
 

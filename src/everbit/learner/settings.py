@@ -46,11 +46,12 @@ class Settings:
     """Options of a learner; the defaults are those of V24 where it names them.
 
     strategy: a key of STRATEGIES. classes: most classes it can ever learn, beside those that its model knows already.
-    replay_per_class: latents kept of one class
-    at most. memory: bytes the engine's arena may take on one thread (Learner.memory_use: all that it works in; the
-    model and, while it learns, a copy of the state come on top), also as "16MB", None for no limit; with a limit the
-    replay memory gets what the rest leaves, shared evenly by the classes. experience_images: with a limit, most images
-    of one experience.
+    epochs: passes over the images of an experience. replay_per_class: latents kept of one class at most.
+    shared_replay: the classes seen so far share all places, replay_per_class times classes, evenly, so that early ones
+    keep more until others come. memory: bytes the engine's arena may take on one thread (Learner.memory_use: all that
+    it works in; the model and, while it learns, a copy of the state come on top), also as "16MB", None for no limit;
+    with a limit the replay memory gets what the rest leaves, shared evenly by the classes. experience_images: with a
+    limit, most images of one experience.
     batch_new : batch_replayed: patterns of a mini-batch. learning_rates: by kind of parameter, the strategy's where
     none is given. count_replayed: CWR* counts replayed patterns as patterns of the experience. rounding: of
     the updates, one of ROUNDINGS; float learners have no use for it. seed: of every shuffle and draw; the same seed
@@ -59,7 +60,9 @@ class Settings:
 
     strategy: str = "lr"
     classes: int = 50
+    epochs: int = 5
     replay_per_class: int = 30
+    shared_replay: bool = False
     memory: int | None = None
     experience_images: int = 256
     batch_new: int = 16
@@ -74,6 +77,7 @@ class Settings:
             raise ConfigurationError(f"unknown strategy {self.strategy!r}: choose one of {', '.join(STRATEGIES)}")
         for name, least, most in (
             ("classes", 1, 65534),
+            ("epochs", 1, 2**16),
             ("replay_per_class", 1, 2**20),
             ("experience_images", 1, 2**24),
             ("batch_new", 1, 4096),
@@ -85,13 +89,18 @@ class Settings:
             raise ConfigurationError(f"unknown rounding {self.rounding!r}: choose one of {', '.join(ROUNDINGS)}")
         object.__setattr__(self, "memory", parse_bytes(self.memory))
         object.__setattr__(self, "learning_rates", _learning_rates(self.learning_rates, self.rule))
-        if not isinstance(self.count_replayed, bool):
-            raise ConfigurationError(f"count_replayed is {self.count_replayed!r}: choose True or False")
+        for name in ("count_replayed", "shared_replay"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigurationError(f"{name} is {getattr(self, name)!r}: choose True or False")
 
     @property
     def rule(self) -> Strategy:
         """The strategy's switches."""
         return STRATEGIES[self.strategy]
+
+    def epochs_or(self, epochs: int | None) -> int:
+        """Those of one experience: the settings', unless others are asked for. Raises ConfigurationError."""
+        return self.epochs if epochs is None else whole_number("epochs", epochs, 1, 2**16)
 
     def with_seed(self, seed: int) -> Settings:
         """The same settings with another seed."""

@@ -1,0 +1,1 @@
+"""The papers' tables and figures, each from one command: `everbit reproduce NAME`."""
