@@ -17,7 +17,7 @@ Finals = Mapping[str, Sequence[float]]
 class Verdict:
     """A claim held against our numbers.
 
-    difference: what the claim is about, in the unit of the text. margin: by how much it holds, negative where it fails.
+    claim: in words. ours: what we found. margin: by how much the claim holds, in the unit; negative where it fails.
     """
 
     claim: str
@@ -53,7 +53,7 @@ class Beats:
     def verdict(self, finals: Finals, place: str) -> Verdict:
         gain = _difference(finals, self.series, self.other)
         least = f" by {self.points:g} points or more" if self.points else ""
-        return Verdict(f"{place}{self.series} above {self.other}{least}", _spread(gain), gain.mean() - self.points)
+        return Verdict(f"{place}{self.series} above {self.other}{least}", _spread(gain), float(gain.mean()) - self.points)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Keeps:
     def verdict(self, finals: Finals, place: str) -> Verdict:
         gain = _difference(finals, self.series, self.other)
         text = f"{place}{self.series} at most {self.points:g} points below {self.other}"
-        return Verdict(text, _spread(gain), gain.mean() + self.points)
+        return Verdict(text, _spread(gain), float(gain.mean()) + self.points)
 
 
 def _difference(finals: Finals, series: str, other: str) -> NDArray[np.float64]:

@@ -28,12 +28,12 @@ class Scale:
 SCALES = {
     "quick": Scale(
         1,
-        {"cifar10": Amount(60, 50), "cifar100": Amount(10, 5), "coil": Amount(12, 6), "gtsrb": Amount(12, 10)},
+        {"cifar10": Amount(50, 50), "cifar100": Amount(8, 5), "coil": Amount(10, 6), "gtsrb": Amount(10, 10)},
         measured=False,
     ),
     "standard": Scale(
         3,
-        {"cifar10": Amount(300, 200), "cifar100": Amount(50, 20), "coil": Amount(), "gtsrb": Amount(60, 40)},
+        {"cifar10": Amount(200, 200), "cifar100": Amount(30, 20), "coil": Amount(32), "gtsrb": Amount(40, 40)},
         measured=True,
     ),
     "full": Scale(5, {}, measured=True),
