@@ -12,6 +12,7 @@ from everbit.lazy_commands import CommandTable, LazyCommands
 COMMANDS: CommandTable = {
     "demo": ("everbit.experiments.demo_command", "demo_command"),
     "experiment": ("everbit.experiments.experiment_command", "experiment_command"),
+    "data": ("everbit.data.data_command", "data"),
     "pretrain": ("everbit.zoo.pretrain_command", "pretrain_command"),
     "compile": ("everbit.compile.compile_command", "compile_command"),
     "evaluate": ("everbit.learner.evaluate_command", "evaluate_command"),
@@ -34,6 +35,7 @@ EXTRAS = {
     "flatbuffers": "import",
     "tflite": "import",
     "onnx": "export",
+    "datasets": "data",
 }
 """The extra that brings a package which the base install does without."""
 

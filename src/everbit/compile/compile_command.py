@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from everbit.compile.program import Program
     from everbit.compile.report import Compilation, CostReport
 
-Items = TypeVar("Items", list[Path], NDArray[np.uint8])
+Items = TypeVar("Items", list[Path], NDArray[np.int64])
 
 CALIBRATION_IMAGES = 1024
 """Most images a program is calibrated on, unless the user says otherwise."""
@@ -40,7 +40,8 @@ def calibration_images(source: str, root: Path | None, count: int, shape: tuple[
     paths = _image_files(source)
     if paths is not None:
         return as_images(_spread(paths, count), shape)
-    return fit_images(_spread(load(source, root).train_images, count), shape)
+    images = load(source, root).train_images
+    return fit_images(images[_spread(np.arange(len(images)), count)], shape)
 
 
 def report_images(
@@ -55,7 +56,8 @@ def report_images(
 
     paths = _image_files(source)
     if paths is None:
-        return fit_images(_spread(load(source, root).test_images, REPORT_IMAGES), shape), True
+        images = load(source, root).test_images
+        return fit_images(images[_spread(np.arange(len(images)), REPORT_IMAGES)], shape), True
     seen = set(_spread(paths, calibrated_on))
     others = [path for path in paths if path not in seen]
     return as_images(_spread(others or paths, REPORT_IMAGES), shape), bool(others)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from everbit.compile.program import Program
-from everbit.data.streams import Stream, nc_stream, ni_stream
+from everbit.data.scenarios import SCENARIOS
 from everbit.errors import ConfigurationError
 from everbit.learner.learner import Learner
 from everbit.learner.protocol import ContinualLearner
 from everbit.learner.settings import Settings
 from everbit.quantize.widths import Widths
 from everbit.zoo.cuts import DEFAULT_CUTS
-
-SCENARIOS: dict[str, Callable[..., Stream]] = {"nc": nc_stream, "ni": ni_stream}
-"""nc: new classes. ni: new instances of the same classes."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +56,10 @@ float32 ones too."""
 class Configuration:
     """One experiment but for its seeds; what is None follows the data set, or takes all images.
 
-    scenario: a key of SCENARIOS. learner: a key of LEARNERS. model: a path of an .everbit file or a name of the zoo;
-    cut, width: of a network of the zoo. images_per_class, test_images_per_class: at most, of the training images of the
-    whole stream and of the test images. augment: crop and flip each training image once, as it arrives.
+    scenario: a key of everbit.data.scenarios.SCENARIOS. learner: a key of LEARNERS. model: path of an .everbit file or
+    a name of the zoo; cut, width: of a network of the zoo. images_per_class, test_images_per_class: at most, of the
+    training images of the whole stream and of the test images. class_order: of new classes, all class numbers, for
+    every seed; None draws one by the seed. augment: crop and flip each training image once, as it arrives.
     learning_rates: by kind of parameter, those that differ from the strategy's. rounding: of the updates.
     """
 
@@ -76,6 +73,7 @@ class Configuration:
     images_per_class: int | None = None
     test_images_per_class: int | None = None
     experiences: int | None = None
+    class_order: tuple[int, ...] | None = None
     epochs: int = 5
     replay_per_class: int = 30
     shared_replay: bool = False

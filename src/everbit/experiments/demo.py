@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from everbit.data.datasets import Dataset
-from everbit.data.streams import Experience, Stream, nc_stream
+from everbit.data.dataset import Dataset
+from everbit.data.stream import Experience, Stream
+from everbit.data.streams import nc_stream
 from everbit.experiments.metrics import accuracy, confusion_matrix, group_accuracies
 from everbit.learner.learner import Learner
 from everbit.learner.settings import Settings
@@ -98,7 +99,7 @@ def start_demo(dataset: Dataset, model: str | Path, *, seed: int = 0, epochs: in
     """
     learners = {}
     stream = nc_stream(dataset, seed=seed)
-    largest = max(len(experience.images) for experience in stream.train_stream)
+    largest = max(len(experience.labels) for experience in stream.train_stream)
     for name, strategy in STRATEGY_OF.items():
         settings = Settings(strategy=strategy, classes=len(dataset.class_names), experience_images=largest, seed=seed)
         learners[name] = Learner.open(model, settings=settings)

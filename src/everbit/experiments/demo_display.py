@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from everbit.data.streams import Experience
+from everbit.data.stream import Experience
 from everbit.experiments.byte_size import byte_size
 from everbit.experiments.demo import DemoRun, Record, Watcher
 
@@ -78,7 +78,7 @@ def experience_table(run: DemoRun, experience: Experience) -> Table:
     table.add_section()
     row("replay memory", lambda record: byte_size(record.learner.memory_use["replay"]))
     row("learner memory", lambda record: byte_size(record.learner.memory_use["total"]))
-    milliseconds = 1000 / len(experience.images)
+    milliseconds = 1000 / len(experience.labels)
     row("time per image learned", lambda record: f"{record.learning_seconds[-1] * milliseconds:.1f} ms")
     return table
 

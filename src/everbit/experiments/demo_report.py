@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from numpy.typing import NDArray
 from PIL import Image
 
-from everbit.data.streams import Experience, Stream
+from everbit.data.stream import Experience, Stream
 from everbit.experiments.byte_size import byte_size
 from everbit.experiments.charts import bars, confusion_cells, curve_chart
 

@@ -34,7 +34,7 @@ def demo_result(run: DemoRun) -> dict[str, Any]:
         "confusion_matrix": {"learner": "lr_cwr", "counts": run.confusion(replaying).tolist()},
         "class_order": [names[label] for label in run.class_order],
         "experiences": [
-            {"classes": [names[label] for label in experience.classes], "images": len(experience.images)}
+            {"classes": [names[label] for label in experience.classes], "images": len(experience.labels)}
             for experience in run.stream.train_stream
         ],
         "test_images": len(run.stream.test_labels),
@@ -73,7 +73,7 @@ def _learner_result(run: DemoRun, record: Record) -> dict[str, Any]:
         "backward_transfer": backward_transfer(matrix),
         "memory": record.learner.memory_use,
         "learning_seconds_per_image": [
-            seconds / len(experience.images)
+            seconds / len(experience.labels)
             for seconds, experience in zip(record.learning_seconds, experiences, strict=True)
         ],
         "predicting_seconds_per_image": sum(record.testing_seconds) / sum(record.tested),

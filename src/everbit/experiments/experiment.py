@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from everbit import __version__
 from everbit.data.augment import pad_crop_flip
-from everbit.data.datasets import Dataset
+from everbit.data.dataset import Dataset
+from everbit.data.lazy_images import parts, update_digest
 from everbit.data.permutation import seeded_permutation
-from everbit.data.streams import Experience, Stream
+from everbit.data.scenarios import SCENARIOS, make_stream
+from everbit.data.stream import Experience, Stream
 from everbit.errors import ConfigurationError
-from everbit.experiments.configuration import SCENARIOS, Configuration
+from everbit.experiments.configuration import Configuration
 from everbit.experiments.metrics import (
     accuracy_after,
     average_accuracy,
@@ -67,26 +69,26 @@ def summarized(configuration: Configuration, runs: Sequence[dict[str, Any]]) -> 
 
 
 def prepared_dataset(configuration: Configuration, dataset: Dataset, source: ModelSource) -> Dataset:
-    """The data set as the runs of a configuration meet it: images in the model's shape, test images as many as wanted.
+    """The data set as the runs of a configuration meet it: images in the model's shape.
 
     Raises ConfigurationError or ImageError where the images do not fit.
     """
-    data = _limited(dataset.fitted(source.input_shape), configuration.test_images_per_class)
+    data = dataset.fitted(source.input_shape)
     if configuration.augment and not data.pad_crop_flip:
         raise ConfigurationError(f"images of {data.name} must not be flipped: leave augmentation out")
     return data
 
 
-def _limited(dataset: Dataset, test_images_per_class: int | None) -> Dataset:
-    """The data set with at most so many test images of each class, the same ones for every seed."""
+def _limited(stream: Stream, test_images_per_class: int | None) -> Stream:
+    """The stream with at most so many test images of each class, the same ones for every seed."""
     if test_images_per_class is None:
-        return dataset
+        return stream
     kept = []
-    for label in range(len(dataset.class_names)):
-        indices = np.flatnonzero(dataset.test_labels == label)
+    for label in range(len(stream.class_names)):
+        indices = np.flatnonzero(stream.test_labels == label)
         kept.append(indices[seeded_permutation(len(indices), 0, label)[:test_images_per_class]])
     chosen = np.sort(np.concatenate(kept))
-    return replace(dataset, test_images=dataset.test_images[chosen], test_labels=dataset.test_labels[chosen])
+    return replace(stream, test_images=stream.test_images[chosen], test_labels=stream.test_labels[chosen])
 
 
 def run_seed(
@@ -109,9 +111,19 @@ def run_seed(
 
 
 def stream_of(configuration: Configuration, dataset: Dataset, seed: int) -> Stream:
-    """The stream of a class order. Raises ConfigurationError or DataError where the data set cannot make it."""
-    scenario = SCENARIOS[configuration.scenario]
-    return scenario(dataset, configuration.experiences, seed, configuration.images_per_class)
+    """The stream of a class order, with as many test images as wanted.
+
+    Raises ConfigurationError or DataError where the data set cannot make it.
+    """
+    stream = make_stream(
+        configuration.scenario,
+        dataset,
+        experiences=configuration.experiences,
+        seed=seed,
+        images_per_class=configuration.images_per_class,
+        class_order=configuration.class_order,
+    )
+    return _limited(stream, configuration.test_images_per_class)
 
 
 def identity_of(configuration: Configuration, stream: Stream, source: ModelSource, seed: int) -> dict[str, Any]:
@@ -145,7 +157,7 @@ def _learn(
         progress, file = found
         learner, matrix = configuration.kind.load(file), progress.accuracy_matrix
         started -= progress.seconds
-    test_latents = learner.latents(stream.test_images)
+    test_latents = np.concatenate([learner.latents(part) for part in parts(stream.test_images)])
     for experience in experiences[len(matrix) :]:
         so_far = accuracy_after(matrix, sizes).tolist() if matrix else []
 
@@ -177,14 +189,14 @@ def _learn(
 
 def _new_learner(configuration: Configuration, stream: Stream, source: ModelSource, seed: int) -> ContinualLearner:
     program = source.program(stream.train_stream[0].images)
-    largest = max(len(experience.images) for experience in stream.train_stream)
+    largest = max(len(experience.labels) for experience in stream.train_stream)
     settings = configuration.settings(len(stream.class_names), largest, seed)
     return configuration.kind.start(program, settings, configuration.bits)
 
 
 def _test_groups(scenario: str, stream: Stream) -> Sequence[tuple[int, ...]]:
     """The classes of each column of the accuracy matrix (everbit.experiments.metrics)."""
-    if scenario == "nc":
+    if SCENARIOS[scenario].by_class:
         return [experience.classes for experience in stream.train_stream]
     return [tuple(range(len(stream.class_names)))] * len(stream.train_stream)
 
@@ -198,8 +210,8 @@ def _stream_digest(stream: Stream) -> str:
     """Digest of all images and labels, and of their order."""
     digest = hashlib.sha256()
     for part in stream.train_stream:
-        digest.update(np.ascontiguousarray(part.images).data)
+        update_digest(digest, part.source)
         digest.update(np.ascontiguousarray(part.labels).data)
-    digest.update(np.ascontiguousarray(stream.test_images).data)
+    update_digest(digest, stream.test_images)
     digest.update(np.ascontiguousarray(stream.test_labels).data)
     return digest.hexdigest()

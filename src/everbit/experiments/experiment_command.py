@@ -24,8 +24,10 @@ def parse_learning_rates(pairs: list[str]) -> dict[str, float]:
 
 
 def experiment_command(
-    scenario: Annotated[str, typer.Argument(help="nc (new classes) or ni (new instances).")],
-    data: Annotated[str, typer.Option(help="Data set: cifar10, cifar100, gtsrb, coil, ...")] = "cifar10",
+    scenario: Annotated[
+        str, typer.Argument(help="nc (new classes), ni (new instances), nicv2 (both), joint (all at once).")
+    ],
+    data: Annotated[str, typer.Option(help="Data set: cifar10, core50, ... or folder:PATH.")] = "cifar10",
     root: Annotated[Path | None, typer.Option(help="Folder of the data set's file.")] = None,
     model: Annotated[str, typer.Option(help="A network of the zoo, or the path of an .everbit file.")] = "birealnet18",
     weights: Annotated[Path | None, typer.Option(help="Backbone file for the network, not the package's.")] = None,
@@ -37,6 +39,9 @@ def experiment_command(
     images_per_class: Annotated[int | None, typer.Option(min=1, help="At most, for training; default all.")] = None,
     test_images_per_class: Annotated[int | None, typer.Option(min=1, help="At most, for a quick look.")] = None,
     experiences: Annotated[int | None, typer.Option(min=1, help="Number of experiences; default the usual.")] = None,
+    class_order: Annotated[
+        str | None, typer.Option(help="Order of new classes, 3,1,2,...; default one for each seed.")
+    ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the images of an experience.")] = 5,
     replay_per_class: Annotated[int, typer.Option(min=1, help="Latents kept of a class.")] = 30,
     count_replayed: Annotated[
@@ -63,6 +68,7 @@ def experiment_command(
     from rich.console import Console
 
     from everbit.data.datasets import load
+    from everbit.data.scenarios import parse_class_order
     from everbit.experiments.configuration import Configuration
     from everbit.experiments.experiment import run_experiment
     from everbit.experiments.experiment_progress import shown_progress
@@ -83,6 +89,7 @@ def experiment_command(
         images_per_class=images_per_class,
         test_images_per_class=test_images_per_class,
         experiences=experiences,
+        class_order=None if class_order is None else parse_class_order(class_order),
         epochs=epochs,
         replay_per_class=replay_per_class,
         count_replayed=count_replayed,

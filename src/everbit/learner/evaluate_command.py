@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -28,6 +29,7 @@ def evaluate_command(
 ) -> None:
     """Accuracy of the classes that a model or a saved learner knows, on a data set's images."""
     from everbit.data.datasets import load
+    from everbit.data.lazy_images import view
     from everbit.errors import ConfigurationError
     from everbit.learner.evaluation import class_numbers, evaluate
 
@@ -40,7 +42,8 @@ def evaluate_command(
     numbers = class_numbers(learner.classes_, dataset.class_names, all_of_them=not learned)
     images, labels = getattr(dataset, f"{split}_images"), getattr(dataset, f"{split}_labels")
     step = 1 if count is None else max(1, len(images) // count)
-    images, labels = images[::step][:count], labels[::step][:count]
+    chosen = np.arange(len(images))[::step][:count]
+    images, labels = view(images, chosen), labels[chosen]
     columns = (TextColumn("{task.completed} of {task.total} images"), BarColumn(), TextColumn("{task.fields[state]}"))
     with Progress(*columns, console=Console(stderr=True), disable=quiet or as_json, transient=True) as bar:
         task = bar.add_task("", total=len(images), state="")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everbit.data.images import fit_images
+from everbit.data.lazy_images import Images
 from everbit.errors import LabelError
 from everbit.learner.learner import Learner
 
@@ -56,7 +57,7 @@ def class_numbers(labels: Sequence[Hashable], names: Sequence[str], all_of_them:
 
 def evaluate(
     learner: Learner,
-    images: NDArray[np.uint8],
+    images: Images,
     labels: NDArray[np.int64],
     numbers: NDArray[np.int64],
     progress: Callable[[int, float], None] | None = None,

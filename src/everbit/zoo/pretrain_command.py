@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -128,8 +129,8 @@ def pretrain_command(
     classes = len(images.class_names)
     parts = (
         build(model, width=width, classes=classes, stem=stem),
-        (images.train_images, images.train_labels),
-        (images.test_images, images.test_labels),
+        (np.asarray(images.train_images), images.train_labels),
+        (np.asarray(images.test_images), images.test_labels),
         recipe,
         checkpoint,
         {"architecture": model, "width": width, "classes": classes, "stem": stem, "data": data},

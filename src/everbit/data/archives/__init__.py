@@ -1,0 +1,1 @@
+"""The official archives of data sets: fetched, verified, and turned into the files that everbit reads."""
