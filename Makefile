@@ -1,9 +1,10 @@
 PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
+INTEGRATIONS := .venv-integrations
 SOURCES := pyproject.toml CMakeLists.txt LICENSE README.md $(shell find src engine benchmarks -type f -not -path "*/__pycache__/*")
 
-.PHONY: demo test test-peers test-cross test-sanitized clean
+.PHONY: demo test test-peers test-integrations test-cross test-sanitized clean
 
 # The main job: three learners on the packaged images, with the base install only.
 demo: $(VENV)/installed
@@ -19,6 +20,10 @@ test: $(VENV)/installed-for-tests
 test-peers: $(PEERS)/installed-for-tests
 	$(PEERS)/bin/python -m pytest tests/formats/importers tests/benchmarks
 
+# What meets other libraries, each an optional extra, in an environment of its own: they bring many packages.
+test-integrations: $(INTEGRATIONS)/installed-for-tests
+	$(INTEGRATIONS)/bin/python -m pytest tests/with_avalanche tests/experiments/test_logs.py
+
 # The same bits on ARM, RISC-V, Cortex-M and every instruction set of this machine; installs cross compilers and emulators from Debian.
 test-cross:
 	$(PYTHON) tools/cross/run.py
@@ -33,7 +38,7 @@ test-sanitized: $(VENV)/installed-for-tests
 	  $(VENV)/bin/python -m pytest tests/engine tests/attacks tests/formats tests/learner
 
 clean:
-	rm -rf $(VENV) $(PEERS) build out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(INTEGRATIONS) build out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 %/bin/pip:
 	$(PYTHON) -m venv $*
@@ -49,4 +54,8 @@ $(VENV)/installed-for-tests: $(SOURCES) constraints.txt | $(VENV)/bin/pip
 
 $(PEERS)/installed-for-tests: $(SOURCES) constraints.txt | $(PEERS)/bin/pip
 	$(PEERS)/bin/python -m pip install --constraint constraints.txt ".[peers,test]"
+	touch $@
+
+$(INTEGRATIONS)/installed-for-tests: $(SOURCES) constraints.txt | $(INTEGRATIONS)/bin/pip
+	$(INTEGRATIONS)/bin/python -m pip install --constraint constraints.txt ".[avalanche,experiments]" "pytest>=7.4"
 	touch $@

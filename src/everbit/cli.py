@@ -31,6 +31,8 @@ EXTRAS = {
     "torch": "train",
     "matplotlib": "experiments",
     "ray": "ray",
+    "tensorboard": "experiments",
+    "avalanche": "avalanche",
     "h5py": "import",
     "flatbuffers": "import",
     "tflite": "import",

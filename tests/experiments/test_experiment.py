@@ -39,6 +39,7 @@ RUN_KEYS = {
     "accuracy_matrix",
     "replay_bytes",
     "learner_bytes",
+    "seconds_after",
     "seconds",
 }
 
@@ -83,7 +84,7 @@ def configuration(**options: Any) -> Configuration:
 
 def numbers(result: dict[str, Any]) -> list[dict[str, Any]]:
     """The runs without the time they took."""
-    return [{key: value for key, value in run.items() if key != "seconds"} for run in result["runs"]]
+    return [{key: value for key, value in run.items() if "seconds" not in key} for run in result["runs"]]
 
 
 def command(folder: Path, *options: str, cache: str = "cache") -> list[str]:
@@ -91,7 +92,7 @@ def command(folder: Path, *options: str, cache: str = "cache") -> list[str]:
     return ["experiment", "nc", *fixed, "--epochs", "2", "--cache", str(folder / cache), "--quiet", *options]
 
 
-@pytest.mark.parametrize("learner", ["naive", "cwr", "lr", "float", "float_latents"])
+@pytest.mark.parametrize("learner", ["naive", "cwr", "lr", "cumulative", "ncm", "float", "float_latents"])
 def test_every_learner_gives_a_whole_result(source: CompiledModel, tmp_path: Path, learner: str) -> None:
     result = run_experiment(configuration(learner=learner), tiny_dataset(), source, 2, tmp_path)
     assert result.keys() == {"configuration", "runs", "mean_final_accuracy", "std_final_accuracy"}
@@ -103,6 +104,7 @@ def test_every_learner_gives_a_whole_result(source: CompiledModel, tmp_path: Pat
         assert run["accuracy_after"] == pytest.approx(np.mean(run["accuracy_matrix"], axis=1).tolist())
         assert run["accuracy_after"][0] <= 0.2  # eight classes are unseen, and count as wrong
         assert run["final_accuracy"] == run["accuracy_after"][-1]
+        assert 0 < run["seconds_after"][0] <= run["seconds_after"][-1] <= run["seconds"]
         assert run["learner_bytes"] > run["replay_bytes"] >= 0
         finals.append(run["final_accuracy"])
     assert result["mean_final_accuracy"] == pytest.approx(np.mean(finals))
@@ -166,7 +168,7 @@ def test_a_finished_run_is_taken_from_the_cache(
             run_experiment(configuration(), tiny_dataset(per_class=11), source, 1, tmp_path)
 
 
-@pytest.mark.parametrize("learner", ["lr", "float"])
+@pytest.mark.parametrize("learner", ["lr", "cumulative", "ncm", "float"])
 @pytest.mark.parametrize("when", ["learning", "saving the learner", "saving the progress"])
 def test_a_run_that_was_stopped_goes_on_as_if_never_stopped(
     source: CompiledModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learner: str, when: str
@@ -249,7 +251,7 @@ def test_the_command_writes_json_and_prints_a_table(folder: Path, tmp_path: Path
     ("options", "cause"),
     [
         (["--model", "resnet50"], "unknown model 'resnet50'"),
-        (["--learner", "best"], "choose one of naive, cwr, lr, float, float_latents"),
+        (["--learner", "best"], "choose one of naive, cwr, lr, cumulative, ncm, float, float_latents"),
         (["--data", "imagenet"], "unknown data set 'imagenet'"),
         (["--data", "cifar100"], "cifar100_q95.npz is not in"),
         (["--bits", "8,16"], "write F,BIN,NONBIN,LATENT"),
@@ -296,7 +298,7 @@ def test_a_damaged_cache_is_named(tmp_path: Path) -> None:
     cache = RunCache(tmp_path, {"a": 1})
     assert cache.result() is None
     assert cache.progress() is None
-    cache.save_progress(RunProgress([[1.0]], 2.0), Learner(small_program()))
+    cache.save_progress(RunProgress([[1.0]], [2.0]), Learner(small_program()))
     for path in tmp_path.glob("*.json"):
         path.write_text("{")
     with pytest.raises(FormatError, match="delete it"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +12,38 @@ import pytest
 from numpy.typing import NDArray
 
 from everbit.compile.program import Program
-from everbit.errors import ConfigurationError, ImageError, LabelError, OutputError
+from everbit.errors import ConfigurationError, FormatError, ImageError, LabelError, OutputError
+from everbit.learner.cumulative import CumulativeLearner
 from everbit.learner.float_learner import FloatLearner
 from everbit.learner.learner import Learner
+from everbit.learner.nearest_mean import NearestMeanLearner
 from everbit.learner.settings import Settings
 from reference.known_classes import with_known_classes
 from reference.random_program import random_images, random_program
 
-LEARNERS: dict[str, type[Learner] | type[FloatLearner]] = {"engine": Learner, "float": FloatLearner}
-Start = Callable[..., Learner | FloatLearner]
+AnyLearner = Learner | FloatLearner | CumulativeLearner | NearestMeanLearner
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A learner, and what not every learner has.
+
+    knows_classes: takes over those of the program. seeded: draws by the seed. passes: over the images as `epochs` says.
+    """
+
+    learner: type[Learner] | type[FloatLearner] | type[CumulativeLearner] | type[NearestMeanLearner]
+    knows_classes: bool = True
+    seeded: bool = True
+    passes: bool = True
+
+
+LEARNERS = {
+    "engine": Kind(Learner),
+    "float": Kind(FloatLearner),
+    "cumulative": Kind(CumulativeLearner),
+    "ncm": Kind(NearestMeanLearner, knows_classes=False, seeded=False, passes=False),
+}
+Start = Callable[..., AnyLearner]
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +54,17 @@ def program() -> Program:
 
 
 @pytest.fixture(params=LEARNERS)
-def kind(request: pytest.FixtureRequest) -> type[Learner] | type[FloatLearner]:
+def kind(request: pytest.FixtureRequest) -> Kind:
     return LEARNERS[request.param]
 
 
 @pytest.fixture
-def start(program: Program, kind: type[Learner] | type[FloatLearner]) -> Start:
+def start(program: Program, kind: Kind) -> Start:
     """Makes a new learner of 6 classes, 4 latents each."""
 
-    def make(**options: object) -> Learner | FloatLearner:
-        return kind(program, Settings(**{"classes": 6, "replay_per_class": 4, **options}))  # type: ignore[arg-type]
+    def make(**options: object) -> AnyLearner:
+        settings = Settings(**{"classes": 6, "replay_per_class": 4, **options})  # type: ignore[arg-type]
+        return kind.learner(program, settings)
 
     return make
 
@@ -126,13 +152,13 @@ def test_it_learns_what_it_is_shown(start: Start, program: Program) -> None:
 
 
 def test_a_loaded_learner_goes_on_as_if_never_stopped(
-    start: Start, kind: type[Learner] | type[FloatLearner], images: NDArray[np.uint8], tmp_path: Path
+    start: Start, kind: Kind, images: NDArray[np.uint8], tmp_path: Path
 ) -> None:
     learner = start(seed=5)
     learner.partial_fit(images, labels("a", ("b", 1)), epochs=1)
     learner.save(tmp_path / "a.learner")
-    other = kind.load(tmp_path / "a.learner")
-    assert other.settings == learner.settings
+    other = kind.learner.load(tmp_path / "a.learner")
+    assert (other.settings, other.memory_use) == (learner.settings, learner.memory_use)
     for each in (learner, other):
         each.partial_fit(images[::-1].copy(), labels(3, "a"), epochs=2)
         each.partial_fit(images, labels(4.5, "a"), epochs=1)
@@ -143,11 +169,9 @@ def test_a_loaded_learner_goes_on_as_if_never_stopped(
     assert (tmp_path / "b.learner").read_bytes() == (tmp_path / "c.learner").read_bytes()
 
 
-def test_an_unused_learner_can_be_saved(
-    start: Start, kind: type[Learner] | type[FloatLearner], images: NDArray[np.uint8], tmp_path: Path
-) -> None:
+def test_an_unused_learner_can_be_saved(start: Start, kind: Kind, images: NDArray[np.uint8], tmp_path: Path) -> None:
     start().save(tmp_path / "new.learner")
-    learner = kind.load(tmp_path / "new.learner")
+    learner = kind.learner.load(tmp_path / "new.learner")
     assert learner.classes_ == []
     learner.partial_fit(images, labels(0, 1))
 
@@ -159,13 +183,60 @@ def test_an_unwritable_file_is_an_error(start: Start, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "folder"]
 
 
-def test_the_seed_decides_everything(start: Start, images: NDArray[np.uint8]) -> None:
+def test_a_file_that_is_none_is_named(start: Start, kind: Kind, images: NDArray[np.uint8], tmp_path: Path) -> None:
+    path = tmp_path / "a.learner"
+    with pytest.raises(FormatError, match=re.escape(str(path))):
+        kind.learner.load(path)
+    start().partial_fit(images, labels("a", "b")).save(path)
+    whole = path.read_bytes()
+    for damaged in (b"", whole[: len(whole) // 2], whole[:100], b"\0" * 2000):
+        path.write_bytes(damaged)
+        with pytest.raises(FormatError, match=re.escape(str(path))):
+            kind.learner.load(path)
+
+
+def test_a_file_of_another_kind_is_refused(start: Start, kind: Kind, tmp_path: Path) -> None:
+    start().save(tmp_path / "a.learner")
+    for other in LEARNERS.values():
+        if other is not kind:
+            with pytest.raises(FormatError, match=r"a\.learner"):
+                other.learner.load(tmp_path / "a.learner")
+
+
+def test_memory_use_counts_what_is_kept(start: Start, images: NDArray[np.uint8]) -> None:
+    learner = start().partial_fit(images, labels("a", "b"))
+    use = learner.memory_use
+    assert use["total"] > use["replay"] > 0
+    use.clear()
+    assert learner.memory_use
+
+
+def test_looking_changes_nothing(start: Start, images: NDArray[np.uint8], tmp_path: Path) -> None:
+    learner = start().partial_fit(images, labels("a", "b"))
+    learner.save(tmp_path / "a.learner")
+    before = images.copy()
+    learner.predict(images)
+    learner.predict_proba(images)
+    learner.save(tmp_path / "b.learner")
+    np.testing.assert_array_equal(images, before)
+    assert (tmp_path / "a.learner").read_bytes() == (tmp_path / "b.learner").read_bytes()
+
+
+def test_only_the_engine_plans_memory(start: Start, kind: Kind) -> None:
+    if kind.learner is Learner:
+        assert start(memory="1MB").memory_use["total"] <= 10**6
+    else:
+        with pytest.raises(ConfigurationError, match="plans no memory: leave memory out"):
+            start(memory="1MB")
+
+
+def test_the_seed_decides_everything(start: Start, kind: Kind, images: NDArray[np.uint8]) -> None:
     def learned(seed: int) -> NDArray[np.float64]:
         learner = start(seed=seed).partial_fit(images, labels(0, 1)).partial_fit(images[:19], labels(2, 3, count=19))
         return learner.predict_proba(images)
 
     np.testing.assert_array_equal(learned(0), learned(0))
-    assert not np.array_equal(learned(0), learned(1))
+    assert np.array_equal(learned(0), learned(1)) != kind.seeded
 
 
 @pytest.mark.parametrize(
@@ -218,18 +289,22 @@ def test_an_interrupted_experience_leaves_the_learner_as_it_was(start: Start, im
     np.testing.assert_array_equal(learner.predict_proba(images), other.predict_proba(images))
 
 
-def test_progress_counts_the_mini_batches(start: Start, images: NDArray[np.uint8]) -> None:
+def test_progress_counts_the_mini_batches(start: Start, kind: Kind, images: NDArray[np.uint8]) -> None:
     calls: list[tuple[int, int, float]] = []
     start().partial_fit(images, labels(0, 1), epochs=3, progress=lambda *values: calls.append(values))
-    assert [(step, steps) for step, steps, _ in calls] == [(step, 6) for step in range(1, 7)]
+    total = 6 if kind.passes else 2
+    assert [(step, steps) for step, steps, _ in calls] == [(step, total) for step in range(1, total + 1)]
     assert all(0 <= accuracy <= 1 for _, _, accuracy in calls)
 
 
 def test_classes_that_the_program_knows_are_there_at_once(
-    program: Program, kind: type[Learner] | type[FloatLearner], images: NDArray[np.uint8], tmp_path: Path
+    program: Program, kind: Kind, images: NDArray[np.uint8], tmp_path: Path
 ) -> None:
     known = with_known_classes(program, np.random.default_rng(2), ("a", "b", "c"))
-    learner = kind(known, Settings(classes=2, replay_per_class=4))
+    learner = kind.learner(known, Settings(classes=2, replay_per_class=4))
+    if not kind.knows_classes:
+        assert learner.classes_ == []
+        return
     assert learner.classes_ == ["a", "b", "c"]
     before = learner.predict_proba(images)
     assert before.shape == (len(images), 3)
@@ -239,7 +314,7 @@ def test_classes_that_the_program_knows_are_there_at_once(
     with pytest.raises(LabelError, match="6 classes are too many for this learner, made for 5"):
         learner.partial_fit(images, labels("d", "e"))
     learner.save(tmp_path / "known.learner")
-    again = kind.load(tmp_path / "known.learner")
+    again = kind.learner.load(tmp_path / "known.learner")
     assert again.classes_ == learner.classes_
     np.testing.assert_array_equal(again.predict_proba(images), learner.predict_proba(images))
 
@@ -247,6 +322,6 @@ def test_classes_that_the_program_knows_are_there_at_once(
 def test_learners_agree_on_known_classes(program: Program, images: NDArray[np.uint8]) -> None:
     """In floating point as in integers, but for rounding."""
     known = with_known_classes(program, np.random.default_rng(2), ("a", "b", "c"))
-    found, expected = (kind(known).predict_proba(images) for kind in LEARNERS.values())
+    found, expected = (learner(known).predict_proba(images) for learner in (Learner, FloatLearner))
     assert np.abs(found - expected).mean() < 0.1
     assert (found.argmax(1) == expected.argmax(1)).mean() > 0.7

@@ -9,7 +9,9 @@ from typing import Any
 from everbit.compile.program import Program
 from everbit.data.scenarios import SCENARIOS
 from everbit.errors import ConfigurationError
+from everbit.learner.cumulative import CumulativeLearner
 from everbit.learner.learner import Learner
+from everbit.learner.nearest_mean import NearestMeanLearner
 from everbit.learner.protocol import ContinualLearner
 from everbit.learner.settings import Settings
 from everbit.quantize.widths import Widths
@@ -18,38 +20,53 @@ from everbit.zoo.cuts import DEFAULT_CUTS
 
 @dataclass(frozen=True)
 class LearnerKind:
-    """A strategy, and what computes it: the engine, or PyTorch with latents of a key of FloatLearner's LATENTS."""
+    """A strategy (everbit.learner.settings.STRATEGIES), and what learns by it on the engine."""
 
     strategy: str
-    float_latent: str | None = None
+    learner: type[Learner] | type[CumulativeLearner] | type[NearestMeanLearner] = Learner
 
     def start(self, program: Program, settings: Settings, widths: Widths) -> ContinualLearner:
         """A new learner. Raises ConfigurationError where the program was compiled for other widths."""
-        if self.float_latent is None:
-            return Learner(program, settings, widths)
-        from everbit.learner.float_learner import FloatLearner
-
-        return FloatLearner(program, settings, latent=self.float_latent)
+        return self.learner(program, settings, widths)
 
     def load(self, path: Path) -> ContinualLearner:
         """A saved learner. Raises FormatError for a file that is none."""
-        if self.float_latent is None:
-            return Learner.load(path)
+        return self.learner.load(path)
+
+
+@dataclass(frozen=True)
+class FloatKind:
+    """A strategy in PyTorch; latent: a key of FloatLearner's LATENTS."""
+
+    strategy: str
+    latent: str
+
+    def start(self, program: Program, settings: Settings, widths: Widths) -> ContinualLearner:
+        """A new learner."""
+        from everbit.learner.float_learner import FloatLearner
+
+        return FloatLearner(program, settings, latent=self.latent)
+
+    def load(self, path: Path) -> ContinualLearner:
+        """A saved learner. Raises FormatError for a file that is none."""
         from everbit.learner.float_learner import FloatLearner
 
         return FloatLearner.load(path)
 
 
-LEARNERS = {
+LEARNERS: dict[str, LearnerKind | FloatKind] = {
     "naive": LearnerKind("naive"),
     "cwr": LearnerKind("cwr"),
     "lr": LearnerKind("lr"),
-    "float": LearnerKind("lr", float_latent="program"),
-    "float_cwr": LearnerKind("cwr", float_latent="program"),
-    "float_latents": LearnerKind("lr", float_latent="float"),
+    "cumulative": LearnerKind("joint", CumulativeLearner),
+    "ncm": LearnerKind("cwr", NearestMeanLearner),
+    "float": FloatKind("lr", "program"),
+    "float_cwr": FloatKind("cwr", "program"),
+    "float_latents": FloatKind("lr", "float"),
 }
-"""naive, cwr, lr: by the engine. float, float_cwr: lr and cwr in float32 with the same latents. float_latents: lr with
-float32 ones too."""
+"""naive, cwr, lr: by the engine. cumulative: the engine on all images so far, anew each time, the upper bound. ncm:
+nearest class mean on the engine's latents. float, float_cwr: lr and cwr in float32 with the same latents.
+float_latents: with float32 latents too, AR1* without its penalty on the weights."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +110,7 @@ class Configuration:
         self.settings(1, 1, 0)
 
     @property
-    def kind(self) -> LearnerKind:
+    def kind(self) -> LearnerKind | FloatKind:
         """What learns."""
         return LEARNERS[self.learner]
 

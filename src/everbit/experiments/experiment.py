@@ -146,6 +146,7 @@ def _learn(
 ) -> dict[str, Any]:
     """Learns what is left of the stream, keeping the learner after every experience."""
     started = time.perf_counter()
+    seconds_after: list[float] = []
     experiences = stream.train_stream
     groups = _test_groups(configuration.scenario, stream)
     sizes = [int(np.isin(stream.test_labels, group).sum()) for group in groups]
@@ -156,7 +157,8 @@ def _learn(
     else:
         progress, file = found
         learner, matrix = configuration.kind.load(file), progress.accuracy_matrix
-        started -= progress.seconds
+        seconds_after = progress.seconds_after
+        started -= seconds_after[-1]
     test_latents = np.concatenate([learner.latents(part) for part in parts(stream.test_images)])
     for experience in experiences[len(matrix) :]:
         so_far = accuracy_after(matrix, sizes).tolist() if matrix else []
@@ -171,7 +173,8 @@ def _learn(
         learner.partial_fit(images, experience.labels.tolist(), progress=report)
         predicted = np.array(learner.predict_latents(test_latents), np.int64)
         matrix.append(group_accuracies(predicted, stream.test_labels, groups).tolist())
-        cache.save_progress(RunProgress(matrix, time.perf_counter() - started), learner)
+        seconds_after.append(time.perf_counter() - started)
+        cache.save_progress(RunProgress(matrix, seconds_after), learner)
     after = accuracy_after(matrix, sizes)
     return {
         "seed": seed,
@@ -183,6 +186,7 @@ def _learn(
         "accuracy_matrix": matrix,
         "replay_bytes": learner.memory_use["replay"],
         "learner_bytes": learner.memory_use["total"],
+        "seconds_after": seconds_after,
         "seconds": time.perf_counter() - started,
     }
 

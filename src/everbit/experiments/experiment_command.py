@@ -34,7 +34,7 @@ def experiment_command(
     width: Annotated[float, typer.Option(help="Multiplier of the network's filters.")] = 0.5,
     cut: Annotated[str | None, typer.Option(help="Module whose output is the latent, or input.")] = None,
     bits: Annotated[str, typer.Option(help="Bit widths F,BIN,NONBIN,LATENT.")] = "8,16,16,1",
-    learner: Annotated[str, typer.Option(help="naive, cwr, lr, float or float_latents.")] = "lr",
+    learner: Annotated[str, typer.Option(help="naive, cwr, lr, cumulative, ncm, float or float_latents.")] = "lr",
     seeds: Annotated[int, typer.Option(min=1, help="Class orders: seeds 0 to N - 1.")] = 3,
     images_per_class: Annotated[int | None, typer.Option(min=1, help="At most, for training; default all.")] = None,
     test_images_per_class: Annotated[int | None, typer.Option(min=1, help="At most, for a quick look.")] = None,
@@ -57,6 +57,12 @@ def experiment_command(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the result here, not to the terminal.")
     ] = None,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", help="Write a row for each seed and experience here.")
+    ] = None,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="Folder for TensorBoard: the same numbers as curves, a run for each seed.")
+    ] = None,
     cache: Annotated[Path, typer.Option(help="Folder of finished and unfinished runs.")] = Path("out/experiments"),
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
@@ -73,6 +79,7 @@ def experiment_command(
     from everbit.experiments.experiment import run_experiment
     from everbit.experiments.experiment_progress import shown_progress
     from everbit.experiments.experiment_table import experiment_table
+    from everbit.experiments.logs import require_tensorboard, write_csv, write_tensorboard
     from everbit.experiments.models import model_source
     from everbit.experiments.output_folder import writable_folder
     from everbit.quantize.widths import Widths
@@ -97,13 +104,21 @@ def experiment_command(
         rounding=rounding,
         augment=augment,
     )
-    if json_file is not None:
-        writable_folder(json_file.parent, [json_file.name])
+    for file in (json_file, csv_file):
+        if file is not None:
+            writable_folder(file.parent, [file.name])
+    if tensorboard is not None:
+        require_tensorboard()
+        writable_folder(tensorboard, [])
     source = model_source(model, configuration.bits, cut=cut, width=width, weights=weights)
     folder = writable_folder(cache, [])
     console = Console(stderr=True, quiet=quiet)
     with shown_progress(console, seeds) as watcher:
         result = run_experiment(configuration, load(data, root), source, seeds, folder, watcher)
+    if csv_file is not None:
+        write_csv(result, csv_file)
+    if tensorboard is not None:
+        write_tensorboard(result, tensorboard)
     if json_file is None:
         Console().print(experiment_table(result))
         return

@@ -34,10 +34,10 @@ def engine_digest() -> str:
 
 @dataclass(frozen=True)
 class RunProgress:
-    """What is known of an unfinished run: accuracies on the groups after each experience, and the seconds it took."""
+    """What is known of an unfinished run after each experience: accuracies on the groups, seconds since it began."""
 
     accuracy_matrix: list[list[float]]
-    seconds: float
+    seconds_after: list[float]
 
 
 class RunCache:

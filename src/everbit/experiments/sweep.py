@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from everbit.data.datasets import Dataset, load
-from everbit.experiments.configuration import Configuration
+from everbit.experiments.configuration import Configuration, FloatKind
 from everbit.experiments.experiment import identity_of, prepared_dataset, run_seed, stream_of, summarized
 from everbit.experiments.models import ModelSource, model_source
 
@@ -36,7 +36,7 @@ class Job:
     @property
     def cost(self) -> int:
         """How long it takes, beside others."""
-        return 1 if self.configuration.kind.float_latent is None else FLOAT_COST
+        return FLOAT_COST if isinstance(self.configuration.kind, FloatKind) else 1
 
     def run(self, cache: Path) -> dict[str, Any]:
         """Does it, or takes it from the cache, an existing folder."""

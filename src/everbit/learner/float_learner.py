@@ -29,7 +29,7 @@ from everbit.learner.float_network import FloatNetwork
 from everbit.learner.float_replay import FloatReplayMemory
 from everbit.learner.labels import index_labels
 from everbit.learner.protocol import Progress
-from everbit.learner.settings import Settings
+from everbit.learner.settings import Settings, refuse_memory_limit
 from everbit.whole_file import replacing
 
 METADATA_KEY = "everbit-float-learner"
@@ -46,15 +46,16 @@ def _passes(count: int, generator: np.random.Generator) -> Iterator[int]:
 class FloatLearner:
     """A binary network that learns new classes in float32, see `everbit.learner.protocol.ContinualLearner`.
 
-    latent: "program" for the program's own latent bits, "float" to keep latents unquantized. Settings as for `Learner`,
-    except that a limit of memory and shared_replay need the engine. Errors as there; after one, nothing has changed.
+    latent: "program" for the program's own latent bits, "float" to keep latents unquantized: latent replay in floating
+    point throughout, AR1* without its penalty on the weights (R21's and V24's float baseline). Settings as for
+    `Learner`, except that a limit of memory and shared_replay need the engine. Errors as there; after one, nothing has
+    changed.
     """
 
     def __init__(self, program: Program, settings: Settings | None = None, *, latent: str = "program") -> None:
         self.program = program
         self.settings = settings or Settings()
-        if self.settings.memory is not None:
-            raise ConfigurationError("the float learner plans no memory: leave memory out and set replay_per_class")
+        refuse_memory_limit(self.settings, "the float learner")
         if self.settings.shared_replay:
             raise ConfigurationError("the float learner keeps the same places for every class: leave shared_replay out")
         if latent not in LATENTS:

@@ -22,7 +22,7 @@ class ContinualLearner(Protocol):
 
     @property
     def memory_use(self) -> dict[str, int]:
-        """Bytes by purpose, `replay` (latents, labels, counters) and `total` among them."""
+        """Bytes by purpose, `total` among them, and `replay`: what is kept of the past, such as latents and labels."""
 
     def partial_fit(
         self, images: object, labels: Sequence[Hashable], *, epochs: int | None = None, progress: Progress | None = None

@@ -28,13 +28,16 @@ class Strategy:
 
 
 BODY_RATES = {"binary": 0.03, "norm": 0.03, "bias": 0.03, "weight": 0.03}
+JOINT_RATES = {"head": 0.03, "binary": 0.01, "norm": 0.01, "bias": 0.01, "weight": 0.01}
 
 STRATEGIES = {
     "naive": Strategy(cwr=False, replay=False, train_body=True, learning_rates={"head": 0.1, **BODY_RATES}),
     "cwr": Strategy(cwr=True, replay=False, train_body=False, learning_rates={"head": 0.003, **BODY_RATES}),
     "lr": Strategy(cwr=True, replay=True, train_body=True, learning_rates={"head": 0.1, **BODY_RATES}),
+    "joint": Strategy(cwr=False, replay=False, train_body=True, learning_rates=JOINT_RATES),
 }
-"""naive: fine-tuning. cwr: CWR* on a frozen body, V24's comparison. lr: latent replay + CWR*, everbit's own."""
+"""naive: fine-tuning. cwr: CWR* on a frozen body, V24's comparison. lr: latent replay + CWR*, everbit's own. joint: as
+naive, at the rates for one experience that holds all images."""
 
 
 ROUNDINGS = ("nearest", "stochastic")
@@ -112,6 +115,12 @@ def whole_number(name: str, value: object, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, SupportsIndex) or not least <= operator.index(value) <= most:
         raise ConfigurationError(f"{name} is {value!r}: choose a whole number from {least} to {most}")
     return operator.index(value)
+
+
+def refuse_memory_limit(settings: Settings, learner: str) -> None:
+    """Raises ConfigurationError where there is a limit of memory: only the engine plans what it takes."""
+    if settings.memory is not None:
+        raise ConfigurationError(f"{learner} plans no memory: leave memory out and set replay_per_class")
 
 
 def _learning_rates(rates: object, strategy: Strategy) -> dict[str, float]:

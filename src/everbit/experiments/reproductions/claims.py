@@ -53,7 +53,9 @@ class Beats:
     def verdict(self, finals: Finals, place: str) -> Verdict:
         gain = _difference(finals, self.series, self.other)
         least = f" by {self.points:g} points or more" if self.points else ""
-        return Verdict(f"{place}{self.series} above {self.other}{least}", _spread(gain), float(gain.mean()) - self.points)
+        return Verdict(
+            f"{place}{self.series} above {self.other}{least}", _spread(gain), float(gain.mean()) - self.points
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""everbit in Avalanche and Avalanche in everbit; needs the extra `avalanche`, which nothing else imports."""
