@@ -13,6 +13,7 @@ COMMANDS: CommandTable = {
     "demo": ("everbit.experiments.demo_command", "demo_command"),
     "experiment": ("everbit.experiments.experiment_command", "experiment_command"),
     "data": ("everbit.data.data_command", "data"),
+    "sweep": ("everbit.experiments.sweep_command", "sweep_command"),
     "pretrain": ("everbit.zoo.pretrain_command", "pretrain_command"),
     "compile": ("everbit.compile.compile_command", "compile_command"),
     "evaluate": ("everbit.learner.evaluate_command", "evaluate_command"),

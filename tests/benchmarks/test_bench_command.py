@@ -49,9 +49,7 @@ def test_engine_measures_everything(tmp_path: Path) -> None:
     result = bench(tmp_path, "engine")
     assert set(result) >= PROMISED
     assert set(result["learn_step_speedup_vs_torch_fp32"]) == {"q16", "q8", "qbin1"}
-    assert set(result["goals"]) == {
-        name for name in GOALS if name.split(".")[0] not in FOREIGN | OF_TRAINING
-    }
+    assert set(result["goals"]) == {name for name in GOALS if name.split(".")[0] not in FOREIGN | OF_TRAINING}
     assert result["machine"]["isa"] == engine.active_isa()
     assert result["machine"]["versions"]["torch"]
     assert (result["repeats"], result["threads"], result["clock"]) == (3, 1, "processor time")

@@ -251,7 +251,7 @@ def test_the_command_writes_json_and_prints_a_table(folder: Path, tmp_path: Path
     ("options", "cause"),
     [
         (["--model", "resnet50"], "unknown model 'resnet50'"),
-        (["--learner", "best"], "choose one of naive, cwr, lr, cumulative, ncm, float, float_latents"),
+        (["--learner", "best"], "choose one of naive, cwr, lr, cumulative, ncm, float, float_cwr, float_latents"),
         (["--data", "imagenet"], "unknown data set 'imagenet'"),
         (["--data", "cifar100"], "cifar100_q95.npz is not in"),
         (["--bits", "8,16"], "write F,BIN,NONBIN,LATENT"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -66,16 +67,21 @@ def test_a_figure_is_rounded_or_cut_off(figure: str, count: int, same: bool) -> 
     assert reproduces(figure, count) is same
 
 
-def test_the_command_prints_both_conventions() -> None:
-    shown = CliRunner().invoke(app, ["reproduce", "table1"])
+def test_the_command_shows_and_writes_what_reproduces(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(app, ["reproduce", "table1", "--out", str(tmp_path), "--json"])
     assert shown.exit_code == 0, shown.output
-    lines = shown.output.splitlines()
-    assert max(map(len, lines)) <= 100
-    assert sum("differs" in line and "birealnet18" in line for line in lines) == 2
-    assert any("7.0M 18K" in line and "7,077,888 18,954" in line and "15,882" in line for line in lines)
-    as_json = CliRunner().invoke(app, ["reproduce", "table1", "--json"])
-    assert json.loads(as_json.output) == table1()
+    content = json.loads(shown.stdout)
+    assert content == json.loads((tmp_path / "table1.json").read_text())
+    assert content["numbers"] == table1()
+    failing = [verdict["claim"] for verdict in content["verdicts"] if not verdict["holds"]]
+    assert len(failing) == 2
+    assert all("birealnet18" in claim for claim in failing)
+    page = (tmp_path / "table1.html").read_text()
+    assert "7,077,888 binary, 18,954 other" in page
+    assert {path.suffix for path in tmp_path.glob("table1.*")} == {".json", ".html", ".png", ".svg"}
 
 
-def test_an_unknown_table_is_a_usage_error() -> None:
-    assert CliRunner().invoke(app, ["reproduce", "table9"]).exit_code == 2
+def test_an_unknown_table_is_refused(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(app, ["reproduce", "table9", "--out", str(tmp_path)])
+    assert shown.exit_code == 1
+    assert "choose one of table1, table2, fig3" in shown.stderr

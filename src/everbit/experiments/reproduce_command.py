@@ -34,6 +34,7 @@ def reproduce_command(
     from everbit.experiments.reproductions.pages import write_index, write_outcome
     from everbit.experiments.reproductions.reproduction import jobs_of, named, outcome_of
     from everbit.experiments.reproductions.scales import SCALES
+    from everbit.experiments.reproductions.verdict_table import verdict_table
     from everbit.experiments.sweep import sweep
     from everbit.experiments.sweep_progress import shown_sweep
 
@@ -52,9 +53,10 @@ def reproduce_command(
     contents = []
     for each in names:
         contents.append(write_outcome(each, outcome_of(each, scale, root, of_key), command, folder))
-        holding = sum(verdict["holds"] for verdict in contents[-1]["verdicts"])
-        state = contents[-1]["missing"] or f"{holding} of {len(contents[-1]['verdicts'])} claims hold"
-        console.print(f"{each}: {state}", highlight=False, markup=False, soft_wrap=True)
+        if contents[-1]["missing"]:
+            console.print(f"{each}: {contents[-1]['missing']}", highlight=False, markup=False, soft_wrap=True)
+        else:
+            console.print(verdict_table(contents[-1]))
     page = write_index(contents, command, folder) if len(names) > 1 else folder / f"{names[0]}.html"
     console.print(f"{page} written", highlight=False, markup=False, soft_wrap=True)
     if as_json:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -53,9 +54,16 @@ class RunCache:
     def locked(self) -> Iterator[None]:
         """Holds the run while the block lasts, so that no two processes work on it; waits until it can."""
         path = self._folder / f"{self._name}.lock"
-        with path.open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+        while True:
+            with path.open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not _is_file(lock.fileno(), path):
+                    continue  # whoever held it has removed it
+                try:
+                    yield
+                finally:
+                    path.unlink()
+                return
 
     def result(self) -> dict[str, Any] | None:
         """The finished run, None where it is not finished."""
@@ -81,7 +89,7 @@ class RunCache:
         """Keeps the finished run and forgets how it came to be."""
         self._write(f"{self._name}.json", {"run": run})
         for path in self._folder.glob(f"{self._name}.*"):
-            if path.suffix not in (".json", ".lock") or path.name.endswith(".partial.json"):
+            if path.name not in (f"{self._name}.json", f"{self._name}.lock"):
                 path.unlink()
 
     def _learner_file(self, done: int) -> Path:
@@ -90,6 +98,14 @@ class RunCache:
     def _write(self, name: str, content: dict[str, Any]) -> None:
         with replacing(self._folder / name) as partial:
             partial.write_text(json.dumps({"identity": self._identity, **content}, indent=1), encoding="utf-8")
+
+
+def _is_file(descriptor: int, path: Path) -> bool:
+    """Whether an open file still is the one at the path."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _json(path: Path) -> Any:

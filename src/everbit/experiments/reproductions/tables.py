@@ -27,7 +27,7 @@ def table1_outcome(scale: Scale) -> Outcome:
         counted = f"{ours['binary']:,} binary, {ours['other']:,} other"
         printed = f"{paper['binary']} and {paper['other']}"
         # Counts are equal to what is printed, or they are not.
-        verdicts.append(Verdict(f"{name}: {printed}", counted, 0 if row["reproduces"] else -1, "rows"))
+        verdicts.append(Verdict(f"{name}: {printed}", counted, 0 if row["reproduces"] else -1, "row"))
         rows.append((name, printed, counted, f"{exact['binary']:,}", f"{exact['other']:,}", f"{exact['constant']:,}"))
     networks = [row[0] for row in rows]
     millions = {
