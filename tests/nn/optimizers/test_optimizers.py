@@ -161,18 +161,39 @@ def test_weights_of_one_bit_need_bop(kind: type[Adam] | type[SGD]) -> None:
         torch.optim.SGD([weight], lr=0.1).step()
 
 
+@pytest.mark.parametrize("kind", [Adam, SGD])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_steps_too_short_for_16_bits_are_right_on_average(
+    kind: Callable[..., torch.optim.Optimizer], dtype: torch.dtype
+) -> None:
+    steps, lr, start = 200, 1e-5, 0.75  # half the distance of two numbers there is 2.4e-4, and 2e-3
+    weight = nn.Parameter(torch.full((64, 256), start, dtype=dtype))
+    still = nn.Parameter(torch.full((4,), start, dtype=dtype))
+    optimizer = kind([weight, still], lr=lr)
+    for _ in range(steps):
+        weight.grad, still.grad = torch.ones_like(weight), torch.zeros_like(still)
+        optimizer.step()
+    assert torch.equal(still, torch.full_like(still, start))
+    travelled = start - weight.float()
+    spread = (travelled.std() / weight.numel() ** 0.5).item()
+    reached = steps * lr if kind is Adam else lr * sum((1 - 0.9 ** (step + 1)) / 0.1 for step in range(steps))
+    assert travelled.mean().item() == pytest.approx(reached, abs=5 * spread)
+
+
 @pytest.mark.parametrize("momentum", [-0.1, 1.0])
 def test_a_senseless_momentum_is_named(momentum: float) -> None:
     with pytest.raises(ConfigurationError, match=f"momentum is {momentum}"):
         SGD([nn.Parameter(torch.ones(2))], momentum=momentum)
 
 
-@pytest.mark.parametrize("layout", ["contiguous", "channels last"])
+@pytest.mark.parametrize(("layout", "dtype"), [("contiguous", torch.float32), ("channels last", torch.float16)])
 @pytest.mark.parametrize("kind", [Adam, SGD, Bop])
-def test_a_loaded_state_goes_on_where_it_stopped(kind: Callable[..., torch.optim.Optimizer], layout: str) -> None:
-    """Also on parameters that lie in memory otherwise than those it was saved with."""
-    start, gradients = torch.randn(4, 5, 3, 3), [torch.randn(4, 5, 3, 3).half() for _ in range(6)]
-    whole = nn.Parameter(laid(start.half(), "channels last"))
+def test_a_loaded_state_goes_on_where_it_stopped(
+    kind: Callable[..., torch.optim.Optimizer], layout: str, dtype: torch.dtype
+) -> None:
+    """Also on parameters that lie in memory otherwise than those it was saved with; there, 16 bits round otherwise."""
+    start, gradients = torch.randn(4, 5, 3, 3), [torch.randn(4, 5, 3, 3).to(dtype) for _ in range(6)]
+    whole = nn.Parameter(laid(start.to(dtype), "channels last"))
     optimizer = kind([whole])
     part, parts = whole, optimizer
     for step, gradient in enumerate(gradients):

@@ -9,15 +9,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from everbit.nn.optimizers.tiled import TiledOptimizer, gradient_tiles, memory_rows, one_bit, remembered
+from everbit.nn.optimizers.tiled import (
+    TiledOptimizer,
+    draws,
+    gradient_tiles,
+    memory_rows,
+    one_bit,
+    remembered,
+    store,
+)
 
 
 class Adam(TiledOptimizer):
     """w <- w - lr m / (sqrt(v) + eps), with m and v the means of g and g^2 that betas give, unbiased.
 
-    params: any, of 16 or 32 bits. m and the root of v are kept in their width: both fit where g fits, v itself would
-    underflow, and so would the biased means of the first steps. Of a one-bit gradient every g^2 is the same: v is one
-    number.
+    params: any, of 16 or 32 bits; those of 16 are rounded at random. m and the root of v are kept in their width: both
+    fit where g fits, v itself would underflow, and so would the biased means of the first steps. Of a one-bit gradient
+    every g^2 is the same: v is one number.
     """
 
     def __init__(
@@ -40,6 +48,7 @@ class Adam(TiledOptimizer):
             state["root_v"] = torch.full_like(parameter, root)
         roots = remembered(state, "root_v", parameter) if isinstance(state["root_v"], Tensor) else None
         w, m = memory_rows(parameter, parameter), remembered(state, "m", parameter)
+        generator = draws(parameter, step)
         for tile, g in gradient_tiles(parameter, gradient):
             if roots is not None:
                 root = roots[tile].float().square_().lerp_(g.square(), square_share).sqrt_()
@@ -47,4 +56,4 @@ class Adam(TiledOptimizer):
             mean = m[tile].float().lerp_(g, share)
             m[tile] = mean
             change = mean / (root + group["eps"])  # no change of the mean itself, which may lie in m
-            w[tile] = w[tile].float().sub_(change, alpha=group["lr"])
+            store(w, tile, w[tile].to(torch.float32, copy=True).sub_(change, alpha=group["lr"]), generator)
