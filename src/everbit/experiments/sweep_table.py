@@ -13,7 +13,7 @@ def sweep_table(results: list[dict[str, Any]]) -> Table:
     """A row for each configuration; accuracies are means over the class orders."""
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("data", "model", "learner", "bits"):
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold")
     for heading in ("a class", "final accuracy", "replay bytes"):
         table.add_column(heading, justify="right")
     for result in results:
