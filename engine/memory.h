@@ -44,15 +44,32 @@ inline void* element_at(void* values, int64_t index, int32_t bits) {
   return values == nullptr ? nullptr : static_cast<uint8_t*>(values) + index * (bits / 8);
 }
 
+// How a type lies where addresses have 32 bits: a type of the same size there. One that holds addresses says so (parameter.h, layer.h).
+template <typename T>
+struct With32BitAddresses {
+  using Type = T;
+};
+template <typename T>
+struct With32BitAddresses<T*> {
+  using Type = uint32_t;
+};
+
+// Bytes of a type on a processor with addresses of 4 bytes, or of as many as here.
+template <typename T>
+constexpr size_t size_on(size_t address_bytes) {
+  return address_bytes == sizeof(void*) ? sizeof(T) : sizeof(typename With32BitAddresses<T>::Type);
+}
+
 // Takes aligned pieces off a stretch of memory, one after another; with base nullptr it only counts, up to kUnaddressable.
 struct Region {
   uint8_t* base = nullptr;
   size_t used = 0;
   size_t red_zone = kRedZone;  // behind each piece; 0 where others read the stretch as a whole
+  size_t address_bytes = sizeof(void*);  // of the processor it is counted for; another than this one's only with base nullptr
 
   template <typename T>
   T* take(size_t count) {
-    const size_t bytes = saturating_product(count, sizeof(T));
+    const size_t bytes = saturating_product(count, size_on<T>(address_bytes));
     const size_t next = saturating_sum(saturating_sum(used, aligned(bytes)), red_zone);
     uint8_t* piece = base == nullptr ? nullptr : base + used;
     if (piece != nullptr && red_zone != 0) {

@@ -40,7 +40,7 @@ template <typename F>
 void parallel_for(int threads, int64_t count, int64_t grain, F&& f) {
   constexpr int64_t kPartsPerThread = 4;
   const int64_t most = count / (grain < 1 ? 1 : grain);
-  const int64_t parts = most < kPartsPerThread * threads ? most : kPartsPerThread * threads;
+  [[maybe_unused]] const int64_t parts = most < kPartsPerThread * threads ? most : kPartsPerThread * threads;
 #ifdef _OPENMP
   if (threads > 1 && parts > 1 && !forked()) {
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "fixed_point.h"
+#include "memory.h"
 #include "program.h"
 #include "random.h"
 
@@ -73,11 +74,29 @@ struct Parameter {
   int32_t forward16(int32_t i) const { return everbit::forward16(get(i), width); }
 };
 
+struct ParameterWith32BitAddresses {
+  int32_t numbers[4];
+  uint32_t values;
+  bool trainable;
+  Rounding rounding;
+};
+template <>
+struct With32BitAddresses<Parameter> {
+  using Type = ParameterWith32BitAddresses;
+};
+static_assert(sizeof(void*) != 4 || sizeof(Parameter) == sizeof(ParameterWith32BitAddresses));
+
 // The signs of a binary convolution's weights, [ceil(C_out / 8)][taps * words][8] words as in the program image.
 struct BinaryWeights {
   const uint64_t* bits;
   uint64_t* learned;   // the same memory where the layer learns, else nullptr
   int16_t* tap_sums;   // [taps][C_out]: sum of the +-1 weights under one tap, for the borders (kernels/xnor_gemm/xnor_gemm.h)
 };
+
+template <>
+struct With32BitAddresses<BinaryWeights> {
+  using Type = uint32_t[3];
+};
+static_assert(sizeof(BinaryWeights) == 3 * sizeof(void*));
 
 }  // namespace everbit

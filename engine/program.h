@@ -104,6 +104,8 @@ class Program {
   // Returns nullptr and fills the view, or returns what is wrong.
   const char* open(const uint8_t* image, size_t bytes);
 
+  const uint8_t* image() const { return image_; }
+  size_t image_bytes() const { return static_cast<size_t>(header()->image_bytes); }
   int32_t tensor_count() const { return header()->tensor_count; }
   int32_t layer_count() const { return header()->layer_count; }
   int32_t parameter_count() const { return header()->parameter_count; }

@@ -60,7 +60,7 @@ def _image(name: str, program: Program) -> Iterator[str]:
 
 def _lines() -> Iterator[str]:
     rates = ", ".join(f"{{{rate.mantissa}, {rate.exponent}}}" for rate in map(networks.RATES.get, PARAMETER_KINDS))
-    yield "// Written by tools/make_selftest.py; not to be edited. Digests: engine/selftest/digest.h."
+    yield "// Written by tools/make_selftest.py; not to be edited. Digests: engine/digest.h."
     yield "#pragma once"
     yield ""
     yield '#include "vectors.h"'

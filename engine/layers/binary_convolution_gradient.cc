@@ -54,10 +54,11 @@ size_t binary_convolution_gradient_scratch(const Extent& extent) {
   Region input, map, weights;
   with_gradient_type(extent.widths.non_binary, [&](auto g, auto sum) {
     InputGradientScratch<decltype(g), decltype(sum)>(input, extent);
-    if (gradient_suits_map(extent.program, extent.layer, sizeof(g))) GradientMapScratch(map, extent, sizeof(g));
+    const bool by_map = extent.processor.tiles && gradient_suits_map(extent.program, extent.layer, sizeof(g));
+    if (by_map) GradientMapScratch(map, extent, sizeof(g));
     if (extent.widths.binary > 1) WeightGradientScratch<decltype(g), decltype(sum)>(weights, extent.threads, extent.batch, out);
   });
-  const size_t most = input.used > map.used ? input.used : map.used;  // whatever the processor has
+  const size_t most = input.used > map.used ? input.used : map.used;  // whichever is taken
   return most > weights.used ? most : weights.used;
 }
 
@@ -179,7 +180,8 @@ auto* input_sums(const Context& context, const G* g) {
   using Sum = std::conditional_t<sizeof(G) == sizeof(int32_t), int64_t, int32_t>;
   Region scratch{static_cast<uint8_t*>(context.scratch)};
   if constexpr (sizeof(Sum) == sizeof(int32_t)) {
-    if (sign_convolution_is_fast() && context.batch <= kMapImages && gradient_suits_map(context.program, context.layer, sizeof(G))) {
+    if (kTilesExist && sign_convolution_is_fast() && context.batch <= kMapImages &&
+        gradient_suits_map(context.program, context.layer, sizeof(G))) {
       const GradientMapScratch room(scratch, extent_of(context), sizeof(G));
       input_gradient_by_map(context, room, g, sizeof(G));
       return room.input_sums;

@@ -46,7 +46,7 @@ void fill(const GradientMap& map, const TensorRecord& in, const TensorRecord& ou
 bool gradient_suits_map(const Program& program, const LayerRecord& layer, size_t bytes) {
   const TensorRecord& in = program.tensor(layer.inputs[0]);
   const Window window = binary_window(layer);
-  if (!kTilesExist || bytes > 2 || window.stride != 1 || in.pixels() < kGradientRows / 2) return false;
+  if (bytes > 2 || window.stride != 1 || in.pixels() < kGradientRows / 2) return false;
   return int64_t{in.pixels()} * 20 >= int64_t{in.width + window.kernel_width - 1} * in.height * 11;
 }
 

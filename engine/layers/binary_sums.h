@@ -55,7 +55,7 @@ inline bool suits_map(const Program& program, const LayerRecord& layer) {
   const TensorRecord& in = program.tensor(layer.inputs[0]);
   const TensorRecord& out = program.tensor(layer.output);
   const Window window = binary_window(layer);
-  if (!kTilesExist || window.stride != 1) return false;
+  if (window.stride != 1) return false;
   const SignMap map(in, out, window, 1);
   const int64_t computed = int64_t{map.width} * (program.learnable(layer) ? map.height : out.height);
   return int64_t{out.pixels()} * 20 >= computed * 11;
@@ -97,11 +97,11 @@ struct MapScratch {
   }
 };
 
-// Bytes of the way that needs more: a plan must be the same whatever the processor has.
+// Bytes of the way that needs more: a plan must be the same whichever instruction set is taken.
 inline size_t binary_sums_scratch(const Extent& extent) {
   Region by_patches, by_map;
   PatchesScratch(by_patches, extent);
-  if (suits_map(extent.program, extent.layer)) MapScratch(by_map, extent);
+  if (extent.processor.tiles && suits_map(extent.program, extent.layer)) MapScratch(by_map, extent);
   return by_patches.used > by_map.used ? by_patches.used : by_map.used;
 }
 
@@ -307,7 +307,7 @@ void sums_by_map(const Context& context, const MapScratch& room, const F& make_u
 template <typename F>
 void for_each_binary_sums(const Context& context, int16_t* all, const F& make_user) {
   Region scratch{static_cast<uint8_t*>(context.scratch)};
-  if (sign_convolution_is_fast() && suits_map(context.program, context.layer)) {
+  if (kTilesExist && sign_convolution_is_fast() && suits_map(context.program, context.layer)) {
     sums_by_map(context, MapScratch(scratch, extent_of(context)), make_user);
   } else {
     sums_by_patches(context, PatchesScratch(scratch, extent_of(context)), all, make_user);

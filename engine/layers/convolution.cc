@@ -63,7 +63,7 @@ struct GeneralScratch : ForwardScratch {
 };
 
 bool may_be_packed(const Program& program, const LayerRecord& layer) {
-  return kPackedGemmExists && convolution_groups(layer) == 1 && program.tensor(layer.inputs[0]).bits != 32;
+  return convolution_groups(layer) == 1 && program.tensor(layer.inputs[0]).bits != 32;
 }
 
 // The way of packed_gemm().
@@ -221,8 +221,8 @@ const char* convolution_check(const Program& program, const LayerRecord& layer) 
 size_t convolution_scratch(const Extent& extent) {
   Region general, packed;
   GeneralScratch(general, extent);
-  if (may_be_packed(extent.program, extent.layer)) PackedScratch(packed, extent);
-  const size_t forward = general.used > packed.used ? general.used : packed.used;  // whatever the processor has
+  if (extent.processor.packed_gemm && may_be_packed(extent.program, extent.layer)) PackedScratch(packed, extent);
+  const size_t forward = general.used > packed.used ? general.used : packed.used;  // whichever is taken
   const size_t backward = extent.layer.parameters[kRealWeight] == kAbsent ? 0 : convolution_gradient_scratch(extent);
   return forward > backward ? forward : backward;
 }
@@ -238,7 +238,7 @@ void convolution_forward(const Context& context) {
   const int8_t* weights = real_forward_weights(context, start.weights, shape.patch * out.channels);
   fill_offsets(context, weights, shape.patch, 1, shape.patch, in.zero_point, start.offsets);
   Region scratch{static_cast<uint8_t*>(context.scratch)};
-  if (packed_gemm_is_fast() && may_be_packed(context.program, context.layer) && start.offsets.fit) {
+  if (kPackedGemmExists && packed_gemm_is_fast() && may_be_packed(context.program, context.layer) && start.offsets.fit) {
     const PackedScratch room(scratch, extent);
     with_short_type(in.bits, [&](auto type) { forward_packed<decltype(type)>(context, shape, weights, room); });
     return;

@@ -14,6 +14,11 @@ enum Array { kThreshold, kLow, kHigh };
 
 const LayerRecord& latent_record(const Program& program) { return program.layer(program.latent_layer()); }
 
+// Bits of all codes of one image.
+size_t code_bits(const Program& program) {
+  return static_cast<size_t>(program.latent_tensor().elements()) * static_cast<size_t>(latent_record(program).attributes[kBits]);
+}
+
 // |A| <= 2^15 for values of 16 signed bits; codes of 16 bits have no sign and allow half of that: products stay within 2^30.
 bool valid_affine(const int32_t* attributes, int A, int32_t least, int32_t most) {
   return attributes[A] >= least && attributes[A] <= most && attributes[A + 1] <= kMaxAffineOffset &&
@@ -92,10 +97,12 @@ const char* latent_check(const Program& program, const LayerRecord& layer) {
   return valid ? nullptr : "the latent's constants are out of range";
 }
 
-size_t latent_bytes(const Program& program) {
-  const size_t bits = static_cast<size_t>(program.latent_tensor().elements()) *
-                      static_cast<size_t>(latent_record(program).attributes[kBits]);
-  return (bits + 7) / 8;
+size_t latent_bytes(const Program& program) { return (code_bits(program) + 7) / 8; }
+
+void latent_copy(const Program& program, const uint8_t* from, uint8_t* codes) {
+  const size_t bytes = latent_bytes(program);
+  std::memcpy(codes, from, bytes);
+  codes[bytes - 1] = static_cast<uint8_t>(codes[bytes - 1] & (0xff >> (8 * bytes - code_bits(program))));
 }
 
 void latent_encode(const Program& program, const void* values, uint8_t* codes) {

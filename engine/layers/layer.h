@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "../memory.h"
 #include "../number_types.h"
 #include "../parameter.h"
+#include "../processor.h"
 #include "../program.h"
 
 namespace everbit {
@@ -18,6 +20,17 @@ struct Gradient {
   int32_t exponent = 0;
   bool present = false;    // some reader of the tensor has written it
 };
+
+struct GradientWith32BitAddresses {
+  uint32_t values;
+  int32_t exponent;
+  bool present;
+};
+template <>
+struct With32BitAddresses<Gradient> {
+  using Type = GradientWith32BitAddresses;
+};
+static_assert(sizeof(void*) != 4 || sizeof(Gradient) == sizeof(GradientWith32BitAddresses));
 
 // Everything one layer sees during one call.
 struct Context {
@@ -58,9 +71,10 @@ struct Extent {
   int32_t batch;
   Widths widths;
   int threads;
+  Processor processor = this_processor();
 };
 
-inline Extent extent_of(const Context& c) { return {c.program, c.layer, c.batch, c.widths, c.threads}; }
+inline Extent extent_of(const Context& c) { return {c.program, c.layer, c.batch, c.widths, c.threads, this_processor()}; }
 
 struct LayerKind {
   const char* name;

@@ -56,6 +56,8 @@ const char* latent_check(const Program&, const LayerRecord&);
 size_t latent_bytes(const Program&);
 // Encodes the input tensor of one image to latent_bytes() bytes.
 void latent_encode(const Program&, const void* values, uint8_t* codes);
+// Copies a stored latent that came from elsewhere; bits behind the last code become 0.
+void latent_copy(const Program&, const uint8_t* from, uint8_t* codes);
 // Decodes one stored latent to the output tensor of one image.
 void latent_decode(const Program&, const uint8_t* codes, void* values);
 

@@ -12,7 +12,10 @@ constexpr int32_t kMaxPatterns = 1 << 28;
 constexpr int32_t kMaxThreads = 256;
 constexpr size_t kStateRedZone = 0;  // a learner's state is the same bytes in every build
 
-const char* check_options(const Program& program, const LearnerOptions& o) {
+// Bytes that no processor of its kind can address.
+size_t address_limit(const Processor& processor) { return processor.address_bytes == 4 ? UINT32_MAX : kUnaddressable; }
+
+const char* check_options(const Program& program, const LearnerOptions& o, const Processor& processor) {
   if (o.batch_new < 1 || o.batch_replayed < 0) return "a mini-batch needs at least one new pattern";
   if (o.threads < 1 || o.threads > kMaxThreads) return "the number of threads must lie between 1 and 256";
   if (o.replay_slots < 0 || o.replay_slots > kMaxPatterns || o.experience_patterns < 1 || o.experience_patterns > kMaxPatterns ||
@@ -23,20 +26,22 @@ const char* check_options(const Program& program, const LearnerOptions& o) {
     if (!valid_scale(rate) || rate.mantissa < 0) return "a learning rate is negative or no normalised Scale";
   }
   const int64_t batch = int64_t{o.batch_new} + o.batch_replayed;
-  if (const char* problem = Network::check(program, o.widths, batch)) return problem;
+  if (const char* problem = Network::check(program, o.widths, batch, processor)) return problem;
   return Head::check(program, o.classes, batch);
 }
 
 }  // namespace
 
-size_t Learner::workspace_bytes(const Program& program) { return Network::block_count(program) * sizeof(Block); }
+size_t Learner::workspace_bytes(const Program& program, const Processor& processor) {
+  return Network::block_count(program) * size_on<Block>(processor.address_bytes);
+}
 
-void Learner::layout(Block* blocks, Region& persistent, Region& fixed) {
+void Learner::layout(Block* blocks, Region& persistent, Region& fixed, const Processor& processor) {
   const int32_t batch = options_.batch_new + options_.batch_replayed;
   state_ = persistent.take<State>(1);
   const size_t head_bytes = Head::scratch_bytes(program_, options_.classes, batch, options_.threads);
   use_.shared = network_.plan(program_, options_.widths, batch, options_.threads, head_bytes, options_.train_body, false, blocks,
-                              persistent, fixed);
+                              persistent, fixed, processor);
   head_.plan(program_, options_.widths, options_.classes, options_.threads, options_.head_rule, persistent, fixed);
   const size_t before_replay = persistent.used;
   replay_.plan(options_.replay_slots, options_.replay_per_class, options_.classes, latent_bytes_, persistent);
@@ -56,15 +61,16 @@ void Learner::layout(Block* blocks, Region& persistent, Region& fixed) {
   use_.total = saturating_sum(saturating_sum(persistent.used, fixed.used), use_.shared);
 }
 
-const char* Learner::plan(const Program& program, const LearnerOptions& options, void* workspace, MemoryUse& use) {
-  if (const char* problem = check_options(program, options)) return problem;
+const char* Learner::plan(const Program& program, const LearnerOptions& options, void* workspace, MemoryUse& use,
+                          const Processor& processor) {
+  if (const char* problem = check_options(program, options, processor)) return problem;
   program_ = program;
   options_ = options;
   latent_bytes_ = latent_bytes(program);
-  Region persistent{nullptr, 0, kStateRedZone}, fixed;
-  layout(static_cast<Block*>(workspace), persistent, fixed);
+  Region persistent{nullptr, 0, kStateRedZone, processor.address_bytes}, fixed{nullptr, 0, kRedZone, processor.address_bytes};
+  layout(static_cast<Block*>(workspace), persistent, fixed, processor);
   use = use_;
-  return use_.total == kUnaddressable ? "the learner takes more memory than this processor can address" : nullptr;
+  return use_.total >= address_limit(processor) ? "the learner takes more memory than this processor can address" : nullptr;
 }
 
 void Learner::start(uint8_t* arena, void* workspace) {
@@ -74,7 +80,7 @@ void Learner::start(uint8_t* arena, void* workspace) {
   Region persistent{arena, 0, kStateRedZone};
   Region fixed{arena + use_.persistent};
   Block* blocks = static_cast<Block*>(workspace);
-  layout(blocks, persistent, fixed);
+  layout(blocks, persistent, fixed, this_processor());
   network_.start(arena + persistent.used + fixed.used, blocks);
   head_.start();
   replay_.start();
@@ -107,7 +113,7 @@ const char* Learner::add(const uint8_t* image, int32_t label) {
 
 const char* Learner::add_latent(const uint8_t* codes, int32_t label) {
   if (const char* problem = check_new(label)) return problem;
-  std::memcpy(next_codes(), codes, latent_bytes_);
+  latent_copy(program_, codes, next_codes());
   keep_new(label);
   return nullptr;
 }

@@ -43,11 +43,13 @@ struct MemoryUse {
 
 class Learner {
  public:
-  static size_t workspace_bytes(const Program& program);
+  static size_t workspace_bytes(const Program& program, const Processor& processor = this_processor());
 
-  // Sizes everything. workspace: workspace_bytes(), aligned to 64, also needed by start(). nullptr, or what is wrong.
-  const char* plan(const Program& program, const LearnerOptions& options, void* workspace, MemoryUse& use);
-  // Takes an arena of MemoryUse::total bytes, aligned to 64, after plan().
+  // Sizes everything. workspace: workspace_bytes() of this processor, aligned to 64, also needed by start(). nullptr, or what is wrong.
+  // processor: whose memory is planned; a learner starts only with its own.
+  const char* plan(const Program& program, const LearnerOptions& options, void* workspace, MemoryUse& use,
+                   const Processor& processor = this_processor());
+  // Takes an arena of MemoryUse::total bytes, aligned to 64, after plan(). workspace may lie in the last MemoryUse::shared bytes of it.
   void start(uint8_t* arena, void* workspace);
 
   // What a saved learner keeps: the same bytes on every machine, for the same program and options.
@@ -77,6 +79,8 @@ class Learner {
   // Logits [classes] in units of 2^-16 of one image, or of a latent that encode() wrote; of unknown classes they mean nothing.
   void logits(const uint8_t* image, int32_t* out);
   void latent_logits(const uint8_t* codes, int32_t* out);
+  // Room for the logits of one image; its content lasts until the next call.
+  int32_t* logits_room() const { return network_.head_memory(); }
   bool known(int32_t label) const { return head_.known(label); }
 
   const MemoryUse& memory() const { return use_; }
@@ -92,7 +96,7 @@ class Learner {
     uint32_t reserved;
   };
 
-  void layout(Block* blocks, Region& persistent, Region& fixed);
+  void layout(Block* blocks, Region& persistent, Region& fixed, const Processor& processor);
   const char* check_new(int32_t label) const;
   void keep_new(int32_t label) { experience_labels_[experience_size_++] = static_cast<uint16_t>(label); }
   uint8_t* next_codes() { return experience_codes_ + static_cast<size_t>(experience_size_) * latent_bytes_; }

@@ -16,6 +16,18 @@ struct Block {
   bool placed = false;
 };
 
+struct BlockWith32BitAddresses {
+  uint32_t bytes;
+  int32_t moments[2];
+  uint32_t offset;
+  bool placed;
+};
+template <>
+struct With32BitAddresses<Block> {
+  using Type = BlockWith32BitAddresses;
+};
+static_assert(sizeof(void*) != 4 || sizeof(Block) == sizeof(BlockWith32BitAddresses));
+
 // Gives every block an aligned offset; returns the bytes of the whole, kUnaddressable where they are too many. Greedy: the
 // largest block first, each as low as it can lie.
 size_t place_blocks(Block* blocks, size_t count);

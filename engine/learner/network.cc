@@ -27,7 +27,7 @@ struct Blocks {
 };
 
 // So many elements of eight bytes, or of one for each of the most threads, fit a size_t.
-constexpr int64_t kMaxBatchElements = int64_t{1} << (sizeof(size_t) == 4 ? 26 : 30);
+constexpr int64_t max_batch_elements(size_t address_bytes) { return int64_t{1} << (address_bytes == 4 ? 26 : 30); }
 
 // The largest |q - Z| of a tensor, as it enters products with gradients (gradient_product() in fixed_point.h), at least 2^15: other factors
 // of gradients have 15 bits and a sign.
@@ -41,7 +41,7 @@ int64_t factor_of(const TensorRecord& tensor) {
 
 // Places of a mini-batch over which a layer that reads `tensor` sums gradients times its values exactly in int64.
 int64_t most_places(const TensorRecord& tensor, int q_b) {
-  return q_b == 32 ? (int64_t{1} << 32) / factor_of(tensor) : kMaxBatchElements;
+  return q_b == 32 ? (int64_t{1} << 32) / factor_of(tensor) : INT64_MAX;
 }
 
 constexpr const char* kTooManyPlaces = "the mini-batch is too large for exact sums of 32-bit gradients: lower it, or cut later";
@@ -55,7 +55,7 @@ bool one_of(int value, std::initializer_list<int> allowed) {
 
 }  // namespace
 
-const char* Network::check(const Program& program, Widths widths, int64_t batch) {
+const char* Network::check(const Program& program, Widths widths, int64_t batch, const Processor& processor) {
   if (!one_of(widths.binary, {1, 4, 8, 16, 32})) return "binary layers' weights must have 1, 4, 8, 16 or 32 bits";
   if (!one_of(widths.non_binary, {8, 16, 32})) return "gradients and other weights must have 8, 16 or 32 bits";
   if (batch < 1) return "a mini-batch needs at least one pattern";
@@ -63,7 +63,7 @@ const char* Network::check(const Program& program, Widths widths, int64_t batch)
   for (int32_t i = program.latent_layer(); i < program.layer_count(); ++i) {
     const LayerRecord& layer = program.layer(i);
     const TensorRecord& tensor = program.tensor(layer.output);
-    if (batch > kMaxBatchElements / tensor.elements()) return "the mini-batch is too large";
+    if (batch > max_batch_elements(processor.address_bytes) / tensor.elements()) return "the mini-batch is too large";
     for (const int32_t parameter : layer.parameters) {
       if (parameter != kAbsent && batch > most_places(program.tensor(layer.inputs[0]), widths.non_binary) / tensor.pixels()) {
         return kTooManyPlaces;
@@ -94,7 +94,7 @@ bool Network::learns() const {
 }
 
 size_t Network::plan(const Program& program, Widths widths, int32_t batch, int threads, size_t head_bytes, bool train, bool keep_all,
-                     Block* blocks, Region& persistent, Region& fixed) {
+                     Block* blocks, Region& persistent, Region& fixed, const Processor& processor) {
   program_ = program;
   widths_ = widths;
   batch_ = batch;
@@ -134,12 +134,12 @@ size_t Network::plan(const Program& program, Widths widths, int32_t batch, int t
   }
   guarded_blocks_ = fixed.take<Block>(kRedZone == 0 ? 0 : block_count(program));
   keep_all_ = keep_all;
-  plan_blocks(head_bytes, blocks);
+  plan_blocks(head_bytes, blocks, processor);
   shared_bytes_ = place_blocks(blocks, block_count(program));
   return shared_bytes_;
 }
 
-void Network::plan_blocks(size_t head_bytes, Block* blocks) const {
+void Network::plan_blocks(size_t head_bytes, Block* blocks, const Processor& processor) const {
   const Blocks plan(blocks, program_);
   const int32_t layers = program_.layer_count();
   const int32_t end = 2 * layers;
@@ -151,7 +151,7 @@ void Network::plan_blocks(size_t head_bytes, Block* blocks) const {
     const LayerKind& kind = layer_kind(layer.operation);
     const bool learnable = i > program_.latent_layer();
     const int32_t batch = i >= program_.latent_layer() ? batch_ : 1;
-    const Extent extent{program_, layer, batch, widths_, threads_};
+    const Extent extent{program_, layer, batch, widths_, threads_, processor};
 
     Block& made = plan.activations[layer.output];
     if (i > chain.last) chain = chain_at(i);

@@ -17,7 +17,7 @@ namespace everbit {
 class Network {
  public:
   // nullptr, or why the network cannot run at these widths on a batch: plan() needs a sound answer.
-  static const char* check(const Program& program, Widths widths, int64_t batch);
+  static const char* check(const Program& program, Widths widths, int64_t batch, const Processor& processor = this_processor());
 
   // Blocks that plan() needs as work space; the caller's, so that nothing here allocates.
   static size_t block_count(const Program& program);
@@ -25,9 +25,9 @@ class Network {
   // Takes from `persistent` what a saved learner must keep (parameters, weight bits), from `fixed` tables and derived values.
   // Returns the bytes of the memory that layers share, of which the head gets `head_bytes` at its moment. Regions may be counting only.
   // threads: how many may work at once. train: the learnable part will learn. keep_all: no two tensors share
-  // memory, so that a test can read every one.
+  // memory, so that a test can read every one. processor: whose plan it is; only one for this processor can be started.
   size_t plan(const Program& program, Widths widths, int32_t batch, int threads, size_t head_bytes, bool train, bool keep_all,
-              Block* blocks, Region& persistent, Region& fixed);
+              Block* blocks, Region& persistent, Region& fixed, const Processor& processor = this_processor());
 
   // Connects the planned tensors to the shared memory, copies the parameters' initial values from the program.
   void start(uint8_t* shared, const Block* blocks);
@@ -40,6 +40,8 @@ class Network {
   Gradient& gradient(int32_t tensor) const { return gradients_[tensor]; }
   Parameter& parameter(int32_t index) const { return parameters_[index]; }
   BinaryWeights& binary_weights(int32_t layer) const { return binary_[layer]; }
+  // The head's scratch, which begins with the logits of a mini-batch.
+  int32_t* head_memory() const { return static_cast<int32_t*>(head_memory_); }
   // Whether any layer between the latent and the head can learn.
   bool learns() const;
 
@@ -61,7 +63,7 @@ class Network {
   void run_forward(int32_t layer, int32_t batch, bool training, const uint8_t* images) const;
   void run_backward(int32_t layer, int32_t batch, const Scale* step) const;
   bool trainable(int32_t layer) const;
-  void plan_blocks(size_t head_bytes, Block* blocks) const;
+  void plan_blocks(size_t head_bytes, Block* blocks, const Processor& processor) const;
   // The layers that run as one with the one named; it alone where every tensor is kept.
   BinaryChain chain_at(int32_t layer) const;
 

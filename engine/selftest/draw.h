@@ -1,7 +1,7 @@
 // What the vectors of all kernel families share: drawing inputs, digesting outputs.
 #pragma once
 
-#include "digest.h"
+#include "../digest.h"
 #include "vectors.h"
 
 namespace everbit::selftest {

@@ -1,4 +1,4 @@
-// Written by tools/make_selftest.py; not to be edited. Digests: engine/selftest/digest.h.
+// Written by tools/make_selftest.py; not to be edited. Digests: engine/digest.h.
 #pragma once
 
 #include "vectors.h"

@@ -4,7 +4,7 @@
 #include "../bits.h"
 #include "../learner/head.h"
 #include "../learner/network.h"
-#include "digest.h"
+#include "../digest.h"
 #include "vectors.h"
 
 namespace everbit::selftest {

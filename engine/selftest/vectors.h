@@ -1,4 +1,4 @@
-// Golden vectors: what to run, and the digest (digest.h) that it must have. The tables stand in golden_vectors.h, which
+// Golden vectors: what to run, and the digest (../digest.h) that it must have. The tables stand in golden_vectors.h, which
 // tools/make_selftest.py writes.
 #pragma once
 

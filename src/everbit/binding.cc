@@ -6,6 +6,8 @@
 #include <mutex>
 #include <string>
 
+#include "c_api/handle.h"
+#include "digest.h"
 #include "kernels/isa.h"
 
 using namespace nb::literals;
@@ -15,25 +17,30 @@ namespace {
 using namespace everbit_python;
 using everbit::Isa;
 
+everbit::LearnerOptions learner_options(const nb::dict& options) {
+  everbit::LearnerOptions o{};
+  o.widths = widths(options);
+  o.classes = nb::cast<int32_t>(options["classes"]);
+  o.replay_slots = nb::cast<int32_t>(options["replay_slots"]);
+  o.replay_per_class = nb::cast<int32_t>(options["replay_per_class"]);
+  o.experience_patterns = nb::cast<int32_t>(options["experience_patterns"]);
+  o.batch_new = nb::cast<int32_t>(options["batch_new"]);
+  o.batch_replayed = nb::cast<int32_t>(options["batch_replayed"]);
+  o.head_rule = nb::cast<bool>(options["cwr"]) ? everbit::HeadRule::kCwr : everbit::HeadRule::kPlain;
+  o.train_body = nb::cast<bool>(options["train_body"]);
+  o.count_replayed = nb::cast<bool>(options["count_replayed"]);
+  o.threads = threads(options);
+  o.stochastic_rounding = nb::cast<bool>(options["stochastic_rounding"]);
+  o.seed = nb::cast<uint64_t>(options["seed"]);
+  learning_rates(options, o.learning_rates);
+  return o;
+}
+
 // One thread at a time inside; the others wait without holding up Python.
 class Learner {
  public:
   Learner(const nb::bytes& image, const nb::dict& options) : image_(image) {
-    everbit::LearnerOptions o{};
-    o.widths = widths(options);
-    o.classes = nb::cast<int32_t>(options["classes"]);
-    o.replay_slots = nb::cast<int32_t>(options["replay_slots"]);
-    o.replay_per_class = nb::cast<int32_t>(options["replay_per_class"]);
-    o.experience_patterns = nb::cast<int32_t>(options["experience_patterns"]);
-    o.batch_new = nb::cast<int32_t>(options["batch_new"]);
-    o.batch_replayed = nb::cast<int32_t>(options["batch_replayed"]);
-    o.head_rule = nb::cast<bool>(options["cwr"]) ? everbit::HeadRule::kCwr : everbit::HeadRule::kPlain;
-    o.train_body = nb::cast<bool>(options["train_body"]);
-    o.count_replayed = nb::cast<bool>(options["count_replayed"]);
-    o.threads = threads(options);
-    o.stochastic_rounding = nb::cast<bool>(options["stochastic_rounding"]);
-    o.seed = nb::cast<uint64_t>(options["seed"]);
-    learning_rates(options, o.learning_rates);
+    const everbit::LearnerOptions o = learner_options(options);
     workspace_ = allocate(everbit::Learner::workspace_bytes(image_.program));
     everbit::MemoryUse use{};
     require(learner_.plan(image_.program, o, workspace_.get(), use));
@@ -213,6 +220,32 @@ std::vector<std::string> available_isas() {
   return names;
 }
 
+uint64_t digest(const nb::bytes& bytes) {
+  everbit::Digest digest;
+  digest.add(reinterpret_cast<const uint8_t*>(bytes.c_str()), bytes.size());
+  return digest.value();
+}
+
+// What a learner of the C API takes, by purpose, on a processor that has scalar kernels alone.
+nb::dict planned_memory(const nb::bytes& image, const nb::dict& options, size_t address_bytes) {
+  const ProgramImage opened(image);
+  const everbit::Processor processor = everbit::scalar_processor(address_bytes);
+  const Memory workspace = allocate(everbit::Learner::workspace_bytes(opened.program));
+  everbit::Learner learner;
+  everbit::MemoryUse use{};
+  require(learner.plan(opened.program, learner_options(options), workspace.get(), use, processor));
+  const everbit_memory planned = everbit::c_api::memory_of(use, everbit::Learner::workspace_bytes(opened.program, processor));
+  nb::dict out;
+  out["state"] = planned.state;
+  out["replay"] = planned.replay;
+  out["experience"] = planned.experience;
+  out["fixed"] = planned.fixed;
+  out["shared"] = planned.shared;
+  out["handle"] = planned.handle;
+  out["total"] = planned.total;
+  return out;
+}
+
 bool select_isa(const std::string& name) {
   for (int i = 0; i < static_cast<int>(Isa::kCount); ++i) {
     if (name == everbit::isa_name(static_cast<Isa>(i))) return everbit::select_isa(static_cast<Isa>(i));
@@ -230,6 +263,10 @@ NB_MODULE(_engine, m) {
   m.def("select_isa", &select_isa, "name"_a, "Uses another instruction set; False where the processor lacks it.");
   m.def("check_program", [](const nb::bytes& image) { ProgramImage checked(image); }, "image"_a,
         "Raises ValueError, with what is wrong, unless the bytes are a sound program image.");
+
+  m.def("digest", &digest, "bytes"_a, "The digest of engine/digest.h.");
+  m.def("planned_memory", &planned_memory, "image"_a, "options"_a, "address_bytes"_a,
+        "Bytes by purpose that a learner of the C API takes where addresses have 4 or 8 bytes and kernels are scalar.");
 
   nb::class_<Learner>(m, "Learner")
       .def(nb::init<const nb::bytes&, const nb::dict&>(), "image"_a, "options"_a)

@@ -25,12 +25,12 @@ def isa(request: pytest.FixtureRequest) -> Iterator[str]:
     engine.select_isa(before)
 
 
-def built(target: Target) -> Target:
-    """A target whose selftest stands built; the test is skipped where its compiler is missing."""
+def built(target: Target, goal: str = "all") -> Target:
+    """A target that stands built; the test is skipped where its compiler is missing."""
     for program in ("cmake", target.compiler or "c++"):
         if not shutil.which(program):
             pytest.skip(f"{program} is missing, so {target.name} was not tested: `make test-cross` installs it")
-    target.build()
+    target.build(goal)
     return target
 
 

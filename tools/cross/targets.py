@@ -39,11 +39,11 @@ class Target:
     def program(self) -> Path:
         return self.folder / "engine" / "selftest" / "everbit_selftest"
 
-    def build(self) -> None:
+    def build(self, goal: str = "all") -> None:
         """Configures and builds, or only what changed. Raises CalledProcessError with the compiler's words."""
         toolchain = [f"-DCMAKE_TOOLCHAIN_FILE={TOOLCHAINS / self.name}.cmake"] if self.compiler else []
         configure = ["cmake", "-S", str(REPOSITORY), "-B", str(self.folder), *toolchain, *self.options]
-        for command in (configure, ["cmake", "--build", str(self.folder), "--parallel", "2"]):
+        for command in (configure, ["cmake", "--build", str(self.folder), "--parallel", "2", "--target", goal]):
             subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def run(self, isa: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""SplitMix64 as the selftest draws from it (engine/selftest/room.h), and its digest (engine/selftest/digest.h)."""
+"""SplitMix64 as the selftest draws from it (engine/selftest/room.h), and its digest (engine/digest.h)."""
 
 from __future__ import annotations
 

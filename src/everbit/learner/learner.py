@@ -106,6 +106,11 @@ class Learner:
         """All that learning changes: the same bytes on every machine for the same program, settings and images."""
         return bytes(self._native.state())
 
+    @property
+    def engine_options(self) -> dict[str, object]:
+        """What the engine is told: its options by name, as the C API has them."""
+        return self._options(self._replay_slots, self._experience_images)
+
     def partial_fit(
         self, images: object, labels: Sequence[Hashable], *, epochs: int | None = None, progress: Progress | None = None
     ) -> Learner:

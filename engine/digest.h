@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "../random.h"
+#include "random.h"
 
-namespace everbit::selftest {
+namespace everbit {
 
 class Digest {
  public:
@@ -26,4 +26,4 @@ class Digest {
   uint64_t sum_ = 0;
 };
 
-}  // namespace everbit::selftest
+}  // namespace everbit

@@ -1,0 +1,87 @@
+"""The command `everbit export c`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+DEMO = "fashion_demo"
+
+
+def c_command(
+    model: Annotated[str, typer.Argument(help="An .everbit file, or a packaged model's name.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write; `make` in it builds.")],
+    classes: Annotated[int, typer.Option(help="Classes it learns, and has memory for.", min=1)] = 2,
+    replay_per_class: Annotated[int, typer.Option(help="Latents kept of one class.", min=1)] = 10,
+    images: Annotated[int, typer.Option(help="Images of each class to learn from; half as latents.", min=2)] = 8,
+    tests: Annotated[int, typer.Option(help="Images of each class to test with.", min=1)] = 8,
+    batch: Annotated[str, typer.Option(help="New and replayed patterns of a mini-batch.")] = "4:12",
+    bits: Annotated[str | None, typer.Option(help="Widths, such as 8,16,16,1; default the model's.")] = None,
+    epochs: Annotated[int, typer.Option(help="Passes over each experience.", min=1)] = 5,
+    strategy: Annotated[str, typer.Option(help="lr, cwr or naive.")] = "lr",
+    data: Annotated[str, typer.Option(help="Data set that the images are from, or folder:PATH.")] = DEMO,
+    root: Annotated[Path | None, typer.Option(help="Folder of the data set's file.")] = None,
+    seed: Annotated[int, typer.Option(help="Of every shuffle and draw.", min=0)] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON.")] = False,
+) -> None:
+    """Write a model as a C project that learns on a device: constant arrays, a fixed arena, the engine's sources."""
+    from everbit.data.datasets import load
+    from everbit.formats.exporters.c import export_c
+    from everbit.formats.model_file import load_program
+    from everbit.learner.settings import Settings
+    from everbit.zoo.packaged import packaged_model
+
+    batch_new, batch_replayed = _batch(batch)
+    settings = Settings(
+        strategy=strategy,
+        classes=classes,
+        replay_per_class=replay_per_class,
+        batch_new=batch_new,
+        batch_replayed=batch_replayed,
+        seed=seed,
+    )
+    made = export_c(
+        load_program(packaged_model(model)),
+        Path(model).stem,
+        out,
+        load(data, root),
+        settings,
+        bits,
+        images=images,
+        tests=tests,
+        epochs=epochs,
+    )
+    facts = {
+        "folder": str(out),
+        "model": made.model.name,
+        "program_bytes": len(made.model.program),
+        "arena_bytes": made.model.arena,
+        "memory": made.memory,
+        "digest": f"{made.model.digest:016x}",
+        "right": made.model.right,
+        "tests": len(made.model.tests[1]),
+    }
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    Console(highlight=False).print(
+        f"{out}: {made.model.name}, {len(made.model.program):,} bytes of constants; a learner of {made.model.arena[4]:,} "
+        f"bytes on a 32-bit processor, {made.model.arena[8]:,} on a 64-bit one\n"
+        f"`make run` in it learns {classes} classes, gets {made.model.right} of {len(made.model.tests[1])} test images "
+        f"right, and prints the digest {made.model.digest:016x}",
+        soft_wrap=True,
+    )
+
+
+def _batch(text: str) -> tuple[int, int]:
+    """The two numbers of NEW:REPLAYED. Raises ConfigurationError for anything else."""
+    from everbit.errors import ConfigurationError
+
+    parts = text.split(":")
+    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+        raise ConfigurationError(f"batch {text!r} is no pair of numbers: write NEW:REPLAYED, such as 4:12")
+    return int(parts[0]), int(parts[1])
