@@ -42,8 +42,14 @@ def experiment_command(
     class_order: Annotated[
         str | None, typer.Option(help="Order of new classes, 3,1,2,...; default one for each seed.")
     ] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the images of an experience.")] = 5,
+    preset: Annotated[
+        str, typer.Option(help="Settings that go together: v24 or accurate; others override them.")
+    ] = "v24",
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the images of an experience.")] = None,
     replay_per_class: Annotated[int, typer.Option(min=1, help="Latents kept of a class.")] = 30,
+    shared_replay: Annotated[
+        bool | None, typer.Option("--shared-replay/--own-replay", help="Whether classes seen share all places.")
+    ] = None,
     count_replayed: Annotated[
         bool, typer.Option("--count-replayed/--count-new", help="Whether CWR* counts replayed patterns.")
     ] = True,
@@ -82,9 +88,12 @@ def experiment_command(
     from everbit.experiments.logs import require_tensorboard, write_csv, write_tensorboard
     from everbit.experiments.models import model_source
     from everbit.experiments.output_folder import writable_folder
+    from everbit.learner.settings import preset_options
     from everbit.quantize.widths import Widths
     from everbit.whole_file import replacing
 
+    given = {"epochs": epochs, "shared_replay": shared_replay}
+    chosen = {**preset_options(preset), **{name: value for name, value in given.items() if value is not None}}
     configuration = Configuration(
         scenario=scenario,
         data=data,
@@ -97,7 +106,7 @@ def experiment_command(
         test_images_per_class=test_images_per_class,
         experiences=experiences,
         class_order=None if class_order is None else parse_class_order(class_order),
-        epochs=epochs,
+        **chosen,
         replay_per_class=replay_per_class,
         count_replayed=count_replayed,
         learning_rates=parse_learning_rates(learning_rate or []),

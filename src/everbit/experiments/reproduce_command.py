@@ -11,7 +11,9 @@ import typer
 
 
 def reproduce_command(
-    name: Annotated[str, typer.Argument(help="table1, table2, fig3 to fig10, w23-memory, r21-latents, or all.")],
+    name: Annotated[
+        str, typer.Argument(help="table1, table2, fig3 to fig10, w23-memory, r21-latents, presets, or all.")
+    ],
     quick: Annotated[bool, typer.Option("--quick", help="Minutes: few images, one class order.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The paper's protocol: all images, five class orders.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the pages, figures and numbers.")] = Path("out/reproduce"),

@@ -16,7 +16,14 @@ from everbit.experiments.reproductions.tables import TABLES
 from everbit.experiments.sweep import Job
 
 ALL = "all"
-NAMES = ("table1", "table2", *(name for name in STREAM_FIGURES if name.startswith("fig")), "w23-memory", "r21-latents")
+NAMES = (
+    "table1",
+    "table2",
+    *(name for name in STREAM_FIGURES if name.startswith("fig")),
+    "w23-memory",
+    "r21-latents",
+    "presets",
+)
 """In the order of the index."""
 
 

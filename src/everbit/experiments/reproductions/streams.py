@@ -8,6 +8,7 @@ from typing import Any
 from everbit.experiments.configuration import Configuration
 from everbit.experiments.reproductions.claims import Beats, Claim, Keeps
 from everbit.experiments.reproductions.scales import Amount, Scale
+from everbit.learner.settings import preset_options
 from everbit.quantize.widths import Widths
 
 
@@ -142,6 +143,16 @@ STREAM_FIGURES = {
         (Panel("gtsrb", "birealnet18"), Panel("coil", "birealnet18")),
         R21_LATENTS,
         (Keeps("8-bit latents", "float latents", 0.3), Keeps("7-bit latents", "float latents", 1)),
+    ),
+    "presets": StreamFigure(
+        "The preset accurate against the paper's settings",
+        "Not in a paper: settings chosen on class orders of their own, at the same replay memory, against V24's.",
+        (PANELS[0], PANELS[2], PANELS[5]),
+        {
+            "V24's settings": preset_options("v24"),
+            "preset accurate": preset_options("accurate"),
+        },
+        (Beats("preset accurate", "V24's settings", 3),),
     ),
 }
 """fig3 to fig8: V24's comparison of widths, one for each data set and network. fig9, fig10: its comparisons of latent

@@ -9,4 +9,6 @@ KINDS = {
     "c": ("everbit.formats.exporters.c_command", "c_command"),
 }
 
-export = lazy_group("export", KINDS, "Export a network for another framework (docs/export.md) or as a C project (docs/c_api.md).")
+export = lazy_group(
+    "export", KINDS, "Export a network for another framework (docs/export.md) or as a C project (docs/c_api.md)."
+)
