@@ -22,7 +22,7 @@ test-peers: $(PEERS)/installed-for-tests
 
 # What meets other libraries, each an optional extra, in an environment of its own: they bring many packages.
 test-integrations: $(INTEGRATIONS)/installed-for-tests
-	$(INTEGRATIONS)/bin/python -m pytest tests/with_avalanche tests/experiments/test_logs.py
+	$(INTEGRATIONS)/bin/python -m pytest tests/with_avalanche tests/experiments/test_logs.py tests/experiments/test_sweep.py
 
 # The same bits on ARM, RISC-V, Cortex-M and every instruction set of this machine; installs cross compilers and emulators from Debian.
 test-cross:
@@ -57,5 +57,5 @@ $(PEERS)/installed-for-tests: $(SOURCES) constraints.txt | $(PEERS)/bin/pip
 	touch $@
 
 $(INTEGRATIONS)/installed-for-tests: $(SOURCES) constraints.txt | $(INTEGRATIONS)/bin/pip
-	$(INTEGRATIONS)/bin/python -m pip install --constraint constraints.txt ".[avalanche,experiments]" "pytest>=7.4"
+	$(INTEGRATIONS)/bin/python -m pip install --constraint constraints.txt ".[avalanche,ray,experiments]" "pytest>=7.4"
 	touch $@

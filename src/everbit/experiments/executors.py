@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import socket
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -13,11 +14,13 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from everbit.errors import ConfigurationError, WorkerError
 from everbit.experiments.run_cache import RunCache
 from everbit.experiments.sweep import Executor, Job
 
+CONNECTION_SECONDS = 10
 MOST_LOSSES = 3
 """Times that processes may die without a job done in between, before that is taken for more than bad luck."""
 
@@ -94,8 +97,9 @@ class RayCluster:
         import ray
 
         try:
+            self._knock()
             ray.init(address=self.address, log_to_driver=False, configure_logging=False)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             raise ConfigurationError(f"no Ray cluster answers at {self.address!r} ({error}): check --ray") from error
         try:
             task = ray.remote(num_cpus=1, max_retries=MOST_LOSSES)(_run_far_away)
@@ -119,6 +123,12 @@ class RayCluster:
             raise WorkerError(f"the Ray cluster lost a run ({error}): the same command goes on from there") from error
         finally:
             ray.shutdown()
+
+    def _knock(self) -> None:
+        """Raises OSError where nothing answers: Ray itself would try for minutes."""
+        place = urlsplit(self.address if "//" in self.address else f"//{self.address}")
+        if place.port is not None:
+            socket.create_connection((place.hostname, place.port), timeout=CONNECTION_SECONDS).close()
 
 
 def _run_far_away(job: Job) -> tuple[dict[str, Any], dict[str, Any]]:
