@@ -44,11 +44,10 @@ void split(const int32_t* g, int32_t rows, int32_t length, int32_t count, Parts&
   }
 }
 
-}  // namespace
-
-// Three products of the kernels for 16 bits in place of one of 32, which no instruction set has.
-void sign_gemm(const int32_t* g, int32_t rows, int32_t length, const uint64_t* bits, const uint8_t* present, int64_t* c) {
-  if (active_isa() == Isa::kScalar) return sign_gemm_scalar(g, rows, length, bits, present, c);
+// Three products of the kernels for 16 bits in place of one of 32, which no instruction set has. By itself, so that scalar processors need
+// no stack for it.
+__attribute__((noinline)) void sign_gemm_by_parts(const int32_t* g, int32_t rows, int32_t length, const uint64_t* bits,
+                                                  const uint8_t* present, int64_t* c) {
   Parts parts;
   for (int64_t i = 0; i < int64_t{rows} * 64; ++i) c[i] = 0;
   for (int32_t first = 0; first < length; first += kBlockLength) {
@@ -63,6 +62,13 @@ void sign_gemm(const int32_t* g, int32_t rows, int32_t length, const uint64_t* b
       }
     }
   }
+}
+
+}  // namespace
+
+void sign_gemm(const int32_t* g, int32_t rows, int32_t length, const uint64_t* bits, const uint8_t* present, int64_t* c) {
+  if (active_isa() == Isa::kScalar) return sign_gemm_scalar(g, rows, length, bits, present, c);
+  sign_gemm_by_parts(g, rows, length, bits, present, c);
 }
 
 }  // namespace everbit

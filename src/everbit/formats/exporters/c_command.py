@@ -68,11 +68,11 @@ def c_command(
     if as_json:
         typer.echo(json.dumps(facts))
         return
+    arena, right, count = made.model.arena, made.model.right, len(made.model.tests[1])
     Console(highlight=False).print(
-        f"{out}: {made.model.name}, {len(made.model.program):,} bytes of constants; a learner of {made.model.arena[4]:,} "
-        f"bytes on a 32-bit processor, {made.model.arena[8]:,} on a 64-bit one\n"
-        f"`make run` in it learns {classes} classes, gets {made.model.right} of {len(made.model.tests[1])} test images "
-        f"right, and prints the digest {made.model.digest:016x}",
+        f"{out}: {made.model.name}, {len(made.model.program):,} bytes of constants; a learner of {arena[4]:,} bytes on "
+        f"a 32-bit processor, {arena[8]:,} on a 64-bit one\n`make run` in it learns {classes} classes, gets {right} "
+        f"of {count} test images right, and prints the digest {made.model.digest:016x}",
         soft_wrap=True,
     )
 

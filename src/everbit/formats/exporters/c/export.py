@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,7 +24,7 @@ WORDS_OF_ADDRESSES = (4, 8)
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written: the facts of model.h, and the learner's memory by purpose where addresses have 4 and 8 bytes."""
+    """What was written, and the learner's memory by purpose where addresses have 4 and 8 bytes."""
 
     folder: Path
     model: Model
@@ -85,13 +84,16 @@ def _rows(images: Images) -> Rows:
 
 
 def _write(folder: Path, model: Model) -> None:
-    copied = {path.relative_to(PROJECT).as_posix(): path for path in sorted(PROJECT.rglob("*")) if path.is_file()}
-    texts = {"model.h": header(model), "model.c": "\n".join(source(model)) + "\n"}
-    for name, path in (copied | engine_sources()).items():
-        with replacing(folder / name) as partial:
-            shutil.copyfile(path, partial)
-    for name, text in texts.items():
-        with replacing(folder / name) as partial:
-            partial.write_text(text, encoding="utf-8")
-    with replacing(folder / "model.program") as partial:
-        partial.write_bytes(model.program)
+    """Files that are there already, with the same content, are left alone: what was built of them need not be built
+    again."""
+    paths = {path.relative_to(PROJECT).as_posix(): path for path in sorted(PROJECT.rglob("*")) if path.is_file()}
+    contents = {name: path.read_bytes() for name, path in (paths | engine_sources()).items()}
+    contents["model.h"] = header(model).encode()
+    contents["model.c"] = ("\n".join(source(model)) + "\n").encode()
+    contents["model.program"] = model.program
+    for name, content in contents.items():
+        path = folder / name
+        if path.is_file() and path.read_bytes() == content:
+            continue
+        with replacing(path) as partial:
+            partial.write_bytes(content)

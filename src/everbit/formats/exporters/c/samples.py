@@ -52,7 +52,8 @@ def _of_each(dataset: Dataset, split: str, classes: int, count: int) -> NDArray[
     for label, column in enumerate(columns):
         if len(column) < count:
             raise ConfigurationError(
-                f"{dataset.name} has {len(column)} {split} images of {dataset.class_names[label]}: {count} are asked for"
+                f"{dataset.name} has {len(column)} {split} images of {dataset.class_names[label]}: ask for fewer than "
+                f"{count}"
             )
     return np.stack(columns, axis=1)
 

@@ -32,12 +32,16 @@ long console_stack_used(void) {
   return (long)((const char *)stack_end - (const char *)untouched);
 }
 
+/* What a fault runs on: it comes, too, where the program left its own stack. */
+static uint64_t fault_stack[32];
+
 static void fault(void) {
-  console_write("the processor stopped on a fault\n");
+  console_write("the processor stopped on a fault; was STACK_BYTES enough?\n");
   for (;;) ask(EXIT, (const void *)FAILED);
 }
 
-void reset(void) {
+/* Called once the program has a stack of its own. */
+__attribute__((noreturn, used)) static void start(void) {
   const uint32_t *from = data_load;
   for (uint32_t *to = data_start; to < data_end;) *to++ = *from++;
   for (uint32_t *to = bss_start; to < bss_end;) *to++ = 0;
@@ -49,10 +53,22 @@ void reset(void) {
   for (;;) ask(EXIT, (const void *)(status == 0 ? STOPPED : FAILED));
 }
 
+/* The processor starts on the stack of faults. */
+__attribute__((naked)) void reset(void) {
+  __asm__ volatile(
+      "ldr r0, =stack_end\n"
+      "msr psp, r0\n"
+      "movs r0, #2\n"
+      "msr control, r0\n"
+      "isb\n"
+      "b start\n"
+      ".ltorg\n");
+}
+
 /* Parts of libgcc name it; nothing is ever thrown. */
 void __aeabi_unwind_cpp_pr0(void) {}
 
 __attribute__((section(".vectors"), used)) static const struct {
   const void *stack;
   void (*entries[15])(void);
-} vectors = {stack_end, {reset, fault, fault, fault, fault, fault, NULL, NULL, NULL, NULL, fault, fault, NULL, fault, fault}};
+} vectors = {fault_stack + 32, {reset, fault, fault, fault, fault, fault, NULL, NULL, NULL, NULL, fault, fault, NULL, fault, fault}};
