@@ -118,7 +118,7 @@ class RayCluster:
                     RunCache(cache, identity).finish(run)
                     yield number, run
         except ray.exceptions.RayTaskError as error:
-            raise error.as_instanceof_cause() from None  # type: ignore[no-untyped-call]
+            raise error.as_instanceof_cause() from None
         except ray.exceptions.RayError as error:
             raise WorkerError(f"the Ray cluster lost a run ({error}): the same command goes on from there") from error
         finally:
