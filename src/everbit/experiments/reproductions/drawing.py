@@ -54,10 +54,13 @@ def draw_finals(panels: Mapping[str, Results]) -> Figure:
     rows = -(-len(panels) // columns)
     height = 0.6 + 0.24 * max(len(results) for results in panels.values())
     figure = Figure(figsize=(8, rows * (height + 0.35)), layout="constrained")
-    for axes, (name, results) in zip(figure.subplots(rows, columns, squeeze=False).flat, panels.items(), strict=False):
+    places = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes, (name, results) in zip(places, panels.items(), strict=False):
         _finals(axes, results)
         axes.set_title(name, fontsize=FONT, loc="left")
         _plain(axes)
+    for axes in places[len(panels) :]:
+        axes.set_axis_off()
     figure.supxlabel("accuracy on all classes at the end, %", fontsize=FONT)
     return figure
 
