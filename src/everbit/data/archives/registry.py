@@ -1,7 +1,8 @@
 """Which data sets can be fetched: their archives, with the checksums that are published, and what makes files of them.
 
 The MD5 of CIFAR is on its page; the others are those by which torchvision (MNIST, Fashion-MNIST, GTSRB), TensorFlow
-Datasets (COIL-100) and Avalanche (CORe50, Tiny ImageNet) verify the same files.
+Datasets (COIL-100) and Avalanche (CORe50, Tiny ImageNet) verify the same files. That of GTSRB's training images is the
+one on which public repositories agree.
 """
 
 from __future__ import annotations
