@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -25,6 +23,7 @@ from everbit.experiments.models import CompiledModel
 from everbit.experiments.run_cache import RunCache
 from everbit.experiments.sweep import Job, sweep, sweep_configurations
 from everbit.formats.model_file import save_program
+from experiments.dying_job import DyingJob
 from experiments.small_model import small_program
 from experiments.test_experiment import SIDE, colored_images, numbers, tiny_dataset
 
@@ -66,26 +65,11 @@ def test_processes_give_what_one_gives(root: Path, tmp_path: Path, expected: lis
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json"] * 4
 
 
-class Dying:
-    """A job whose process dies when it runs first, as one that is killed."""
-
-    cost = 1
-
-    def __init__(self, job: Job, mark: Path) -> None:
-        self.job, self.mark, self.key = job, mark, job.key
-
-    def run(self, cache: Path) -> dict[str, Any]:
-        if not self.mark.exists():
-            self.mark.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return self.job.run(cache)
-
-
 def test_what_a_lost_process_was_at_is_done_again(
     root: Path, tmp_path: Path, expected: list[list[dict[str, Any]]]
 ) -> None:
     jobs = [Job(c, seed, root) for c in configurations(root) for seed in SEEDS]
-    dying = Dying(jobs[1], tmp_path / "died")
+    dying = DyingJob(jobs[1], tmp_path / "died")
     seen: list[str] = []
     runs = sweep(
         [jobs[0], dying, *jobs[2:]],  # type: ignore[list-item]
