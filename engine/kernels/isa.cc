@@ -12,7 +12,7 @@
 namespace everbit {
 namespace {
 
-constexpr const char* kNames[kIsaCount] = {"scalar", "avx2", "avx512", "amx", "neon", "neon_dotprod"};
+constexpr const char* kNames[kIsaCount] = {"scalar", "avx2", "avx512", "amx", "neon", "neon_dotprod", "dsp"};
 
 Isa active = best_isa();
 
@@ -49,6 +49,9 @@ bool isa_available(Isa isa) {
     case Isa::kNeonDotprod: return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
 #elif defined(EVERBIT_HAS_NEON)
     case Isa::kNeon: return (getauxval(AT_HWCAP) & HWCAP_NEON) != 0;
+#endif
+#if defined(EVERBIT_HAS_DSP)
+    case Isa::kDsp: return true;
 #endif
     default: return false;
   }

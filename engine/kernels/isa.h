@@ -3,8 +3,8 @@
 
 namespace everbit {
 
-// A processor has those of one family, x86 or ARM, from kScalar up.
-enum class Isa { kScalar, kAvx2, kAvx512, kAmx, kNeon, kNeonDotprod, kCount };
+// A processor has those of one family, x86, ARM or Cortex-M, from kScalar up.
+enum class Isa { kScalar, kAvx2, kAvx512, kAmx, kNeon, kNeonDotprod, kDsp, kCount };
 constexpr int kIsaCount = static_cast<int>(Isa::kCount);
 
 const char* isa_name(Isa isa);
@@ -31,6 +31,11 @@ struct KernelTable {
 
 }  // namespace everbit
 
+// Cortex-M with the DSP extension: the compiler knows, and there is nobody to ask.
+#if defined(__ARM_FEATURE_DSP) && __ARM_ARCH_PROFILE == 'M' && !defined(EVERBIT_SCALAR_ONLY)
+#define EVERBIT_HAS_DSP
+#endif
+
 // Entries of a table: the kernel where the build has its instruction set (engine/CMakeLists.txt), nullptr elsewhere.
 #if defined(EVERBIT_HAS_X86)
 #define EVERBIT_X86(kernel) kernel
@@ -51,4 +56,9 @@ struct KernelTable {
 #define EVERBIT_NEON_DOTPROD(kernel) kernel
 #else
 #define EVERBIT_NEON_DOTPROD(kernel) nullptr
+#endif
+#if defined(EVERBIT_HAS_DSP)
+#define EVERBIT_DSP(kernel) kernel
+#else
+#define EVERBIT_DSP(kernel) nullptr
 #endif

@@ -9,11 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from c_api.conftest import FIXTURES
 from cross.soft_float import soft_float_symbols
 from everbit._engine import red_zone
+from everbit.compile.compiler import compile_program
+from everbit.data.datasets import load
+from everbit.formats.exporters.c import export_c
+from everbit.learner.settings import Settings
+from everbit.zoo.registry import build
 from formats.exporters.test_c import SHARED, export, learn
 
 STACK_BYTES = 16384
@@ -94,6 +101,25 @@ def test_riscv_learns_what_the_host_does(facts: dict[str, Any]) -> None:
     printed = learn(SHARED, "TARGET=riscv64", "CFLAGS=-Werror", "CXXFLAGS=-Werror -Wno-error=unused-parameter")
     assert printed["digest"] == facts["digest"]
     assert printed["learner"] == f"{facts['arena_bytes']['8']} bytes"
+
+
+def test_ten_classes_learn_in_256_kib() -> None:
+    """QuickNet at a quarter of its width and 64 pixels, 20 one-bit latents a class: arena, stack and variables."""
+    need("arm-none-eabi-g++", "qemu-system-arm")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = build("quicknet", 0.25, 10).eval()
+    dataset = load("fashion_demo").fitted((64, 64, 3))
+    program = compile_program(network, np.asarray(dataset.train_images[:64]), cut="transition3.blur")
+    settings = Settings(classes=10, replay_per_class=20, batch_new=1, batch_replayed=3)
+    made = export_c(program, "quicknet", SHARED, dataset, settings, "8,1,16,1", images=2, tests=1, epochs=1)
+    printed = learn(SHARED, "TARGET=mps2-an386", "STACK_BYTES=8192")
+    assert printed["digest"] == f"{made.model.digest:016x}"
+    command = ["make", "-s", "-C", SHARED, "TARGET=mps2-an386", "STACK_BYTES=8192", "size"]
+    size = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    ram = re.search(r"RAM: (\d+) bytes", size)
+    assert ram is not None
+    assert int(ram[1]) <= 160 * 1024
 
 
 def test_a_board_builds_with_cmake_too(tmp_path: Path) -> None:

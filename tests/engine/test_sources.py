@@ -9,7 +9,16 @@ import pytest
 
 ENGINE = Path(__file__).resolve().parents[2] / "engine"
 SOURCES = sorted(path for path in ENGINE.rglob("*") if path.suffix in (".h", ".cc"))
-INCLUDES = {"cstddef", "cstdint", "cstring", "initializer_list", "type_traits", "immintrin.h", "arm_neon.h"}
+INCLUDES = {
+    "cstddef",
+    "cstdint",
+    "cstring",
+    "initializer_list",
+    "type_traits",
+    "immintrin.h",
+    "arm_neon.h",
+    "arm_acle.h",
+}
 ALSO = {
     "include/everbit.h": {"stddef.h", "stdint.h"},  # is C
     "kernels/isa.cc": {"unistd.h", "sys/syscall.h", "sys/auxv.h", "asm/hwcap.h"},  # asks the system for the processor

@@ -93,7 +93,7 @@ CROSS_TARGETS = (
         emulator=("qemu-riscv64", "-L", "/usr/riscv64-linux-gnu"),
         packages=("g++-riscv64-linux-gnu", "qemu-user"),
     ),
-    Target("cortex-m4", ("scalar",), **_CORTEX_M, bare=True),
+    Target("cortex-m4", ("scalar, dsp",), **_CORTEX_M, bare=True),
     Target("cortex-m0plus", ("scalar",), **_CORTEX_M, options=("-DEVERBIT_SELFTEST_BYTES=131072",), bare=True),
 )
 """cortex-m0plus has 128 KiB, as such parts may have; QEMU runs its code on a Cortex-M4."""

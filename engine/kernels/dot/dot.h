@@ -23,6 +23,7 @@ Dot dot_scalar;
 Dot dot_avx2;
 Dot dot_avx512;
 Dot dot_neon;
+Dot dot_dsp;
 
 // The fastest kernel of the active instruction set.
 Dot dot;

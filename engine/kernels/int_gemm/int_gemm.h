@@ -24,6 +24,7 @@ IntGemm int_gemm_avx2;
 IntGemm int_gemm_avx512;
 IntGemm int_gemm_neon;
 IntGemm int_gemm_neon_dotprod;
+IntGemm int_gemm_dsp;
 
 // The fastest kernel of the active instruction set.
 IntGemm int_gemm;

@@ -6,14 +6,14 @@ namespace everbit {
 void sign_gemm(const int8_t* g, int32_t rows, int32_t length, const uint64_t* bits, const uint8_t* present, int32_t* c) {
   constexpr KernelTable<SignGemm8> kTable = {sign_gemm_scalar, EVERBIT_X86(sign_gemm_avx2), EVERBIT_X86(sign_gemm_avx512),
                                              EVERBIT_AMX(sign_gemm_amx), EVERBIT_NEON(sign_gemm_neon),
-                                             EVERBIT_NEON_DOTPROD(sign_gemm_neon_dotprod)};
+                                             EVERBIT_NEON_DOTPROD(sign_gemm_neon_dotprod), EVERBIT_DSP(sign_gemm_dsp)};
   kTable.active()(g, rows, length, bits, present, c);
 }
 
 void sign_gemm(const int16_t* g, int32_t rows, int32_t length, const uint64_t* bits, const uint8_t* present, int32_t* c) {
   constexpr KernelTable<SignGemm16> kTable = {sign_gemm_scalar, EVERBIT_X86(sign_gemm_avx2), EVERBIT_X86(sign_gemm_avx512),
                                               EVERBIT_AMX(sign_gemm_amx), EVERBIT_NEON(sign_gemm_neon),
-                                              EVERBIT_NEON_DOTPROD(sign_gemm_neon_dotprod)};
+                                              EVERBIT_NEON_DOTPROD(sign_gemm_neon_dotprod), EVERBIT_DSP(sign_gemm_dsp)};
   kTable.active()(g, rows, length, bits, present, c);
 }
 
@@ -44,7 +44,7 @@ void split(const int32_t* g, int32_t rows, int32_t length, int32_t count, Parts&
   }
 }
 
-// Three products of the kernels for 16 bits in place of one of 32, which no instruction set has. By itself, so that scalar processors need
+// Three products of the kernels for 16 bits in place of one of 32, which no instruction set has. By itself, so that small processors need
 // no stack for it.
 __attribute__((noinline)) void sign_gemm_by_parts(const int32_t* g, int32_t rows, int32_t length, const uint64_t* bits,
                                                   const uint8_t* present, int64_t* c) {
@@ -67,7 +67,8 @@ __attribute__((noinline)) void sign_gemm_by_parts(const int32_t* g, int32_t rows
 }  // namespace
 
 void sign_gemm(const int32_t* g, int32_t rows, int32_t length, const uint64_t* bits, const uint8_t* present, int64_t* c) {
-  if (active_isa() == Isa::kScalar) return sign_gemm_scalar(g, rows, length, bits, present, c);
+  const bool small = active_isa() == Isa::kScalar || active_isa() == Isa::kDsp;
+  if (small) return sign_gemm_scalar(g, rows, length, bits, present, c);
   sign_gemm_by_parts(g, rows, length, bits, present, c);
 }
 

@@ -23,6 +23,7 @@ SignGemm8 sign_gemm_avx512;
 SignGemm8 sign_gemm_amx;
 SignGemm8 sign_gemm_neon;
 SignGemm8 sign_gemm_neon_dotprod;
+SignGemm8 sign_gemm_dsp;
 
 SignGemm16 sign_gemm_scalar;
 SignGemm16 sign_gemm_avx2;
@@ -30,6 +31,7 @@ SignGemm16 sign_gemm_avx512;
 SignGemm16 sign_gemm_amx;
 SignGemm16 sign_gemm_neon;
 SignGemm16 sign_gemm_neon_dotprod;
+SignGemm16 sign_gemm_dsp;
 
 SignGemm32 sign_gemm_scalar;
 

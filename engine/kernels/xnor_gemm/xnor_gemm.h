@@ -8,6 +8,7 @@
 // minus the sum of its weights, and adding that sum (BinaryWeights::tap_sums) makes it 0. Padding with +1 needs no correction:
 // its bits are 1.
 //
+// Cost on a Cortex-M with USADA8, 64 bits: four loads, two xor, 14 to add up nibbles and bytes, one for the sum.
 // Cost a 512-bit step (8 columns x 64 bits): xor (p05), vpopcntq (p5), add (p05): 1.5 cycles where loads are hidden.
 #pragma once
 
@@ -21,6 +22,7 @@ XnorGemm xnor_gemm_scalar;
 XnorGemm xnor_gemm_avx2;
 XnorGemm xnor_gemm_avx512;
 XnorGemm xnor_gemm_neon;
+XnorGemm xnor_gemm_dsp;
 
 // The fastest kernel of the active instruction set.
 XnorGemm xnor_gemm;

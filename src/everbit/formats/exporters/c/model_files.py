@@ -75,7 +75,9 @@ def header(model: Model) -> str:
 {chr(10).join(lines)}
 
 /* Bytes of a learner, with scalar kernels as built here. */
-#if UINTPTR_MAX > 0xffffffffu
+#if defined(MODEL_ARENA_BYTES)
+/* The builder's choice. */
+#elif UINTPTR_MAX > 0xffffffffu
 #define MODEL_ARENA_BYTES {model.arena[8]}
 #else
 #define MODEL_ARENA_BYTES {model.arena[4]}
