@@ -9,7 +9,6 @@ gives the same arrays on every machine.
 from __future__ import annotations
 
 import argparse
-import gzip
 import os
 from pathlib import Path
 from typing import Any
@@ -17,38 +16,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from everbit.data.archives.idx import FASHION, read_idx
 from everbit.data.permutation import seeded_permutation
 
 SEED = 2017
 TRAIN_IMAGES_PER_CLASS = 200
 TEST_IMAGES_PER_CLASS = 100
-CLASS_NAMES = (
-    "T-shirt/top",
-    "Trouser",
-    "Pullover",
-    "Dress",
-    "Coat",
-    "Sandal",
-    "Shirt",
-    "Sneaker",
-    "Bag",
-    "Ankle boot",
-)
-
-
-def read_idx(path: Path) -> NDArray[np.uint8]:
-    """Read a gzipped IDX file of bytes: images uint8 [N, 28, 28] or labels uint8 [N]."""
-    content = gzip.decompress(path.read_bytes())
-    if content[:3] != b"\x00\x00\x08":
-        raise SystemExit(f"{path} is no IDX file of unsigned bytes")
-    shape = np.frombuffer(content, ">u4", count=content[3], offset=4)
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(shape)
 
 
 def choose(labels: NDArray[np.uint8], per_class: int, split: int) -> NDArray[np.int64]:
     """Sorted indices of ``per_class`` images of each class."""
     chosen = []
-    for label in range(len(CLASS_NAMES)):
+    for label in range(len(FASHION)):
         indices = np.flatnonzero(labels == label)
         chosen.append(indices[seeded_permutation(len(indices), SEED, split, label)[:per_class]])
     return np.sort(np.concatenate(chosen))
@@ -56,7 +35,7 @@ def choose(labels: NDArray[np.uint8], per_class: int, split: int) -> NDArray[np.
 
 def make_fashion_demo(folder: Path) -> dict[str, Any]:
     """The arrays of the file, from the four original files in ``folder``."""
-    arrays: dict[str, Any] = {"label_names": np.array(CLASS_NAMES)}
+    arrays: dict[str, Any] = {"label_names": np.array(FASHION)}
     splits = (("train", "train", TRAIN_IMAGES_PER_CLASS), ("test", "t10k", TEST_IMAGES_PER_CLASS))
     for index, (split, prefix, per_class) in enumerate(splits):
         images = read_idx(folder / f"{prefix}-images-idx3-ubyte.gz")

@@ -61,16 +61,19 @@ def tiny_dataset(per_class: int = 12, side: int = SIDE, channels: int = 3, group
     return Dataset("cifar10", images[0], train_labels, images[1], test_labels, names, track, "", pad_crop_flip=True)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the model file small.everbit and a data set in place of CIFAR-10."""
-    folder = tmp_path_factory.mktemp("experiment")
+def tiny_folder(folder: Path) -> Path:
+    """The folder, filled with the model file small.everbit and a data set in place of CIFAR-10."""
     save_program(small_program(SIDE, 16), folder / "small.everbit")
     train, train_labels = colored_images(12, 1)
     test, test_labels = colored_images(4, 2)
     arrays = {"train_images": train, "train_labels": train_labels, "test_images": test, "test_labels": test_labels}
     np.savez(folder / "cifar10.npz", **arrays)
     return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_folder(tmp_path_factory.mktemp("experiment"))
 
 
 @pytest.fixture(scope="module")

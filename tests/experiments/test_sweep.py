@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -22,24 +21,16 @@ from everbit.experiments.experiment import run_experiment
 from everbit.experiments.models import CompiledModel
 from everbit.experiments.run_cache import RunCache
 from everbit.experiments.sweep import Job, sweep, sweep_configurations
-from everbit.formats.model_file import save_program
 from experiments.dying_job import DyingJob
-from experiments.small_model import small_program
-from experiments.test_experiment import SIDE, colored_images, numbers, tiny_dataset
+from experiments.test_experiment import numbers, tiny_dataset, tiny_folder
 
 SEEDS = range(2)
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the model file small.everbit and a data set in place of CIFAR-10."""
-    folder = tmp_path_factory.mktemp("sweep")
-    save_program(small_program(SIDE, 16), folder / "small.everbit")
-    train, train_labels = colored_images(12, 1)
-    test, test_labels = colored_images(4, 2)
-    arrays = {"train_images": train, "train_labels": train_labels, "test_images": test, "test_labels": test_labels}
-    np.savez(folder / "cifar10.npz", **arrays)
-    return folder
+    """A folder with a model and a data set."""
+    return tiny_folder(tmp_path_factory.mktemp("sweep"))
 
 
 def configurations(root: Path, **options: Any) -> list[Configuration]:

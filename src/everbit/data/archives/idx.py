@@ -34,7 +34,7 @@ FASHION = (
 
 def mnist(files: Mapping[str, Path]) -> Arrays:
     """The arrays of MNIST, 28x28 gray."""
-    return {key: _idx(files[file]) for key, file in FILES.items()}
+    return {key: read_idx(files[file]) for key, file in FILES.items()}
 
 
 def fashion_mnist(files: Mapping[str, Path]) -> Arrays:
@@ -42,8 +42,8 @@ def fashion_mnist(files: Mapping[str, Path]) -> Arrays:
     return mnist(files) | {"label_names": np.array(FASHION)}
 
 
-def _idx(path: Path) -> NDArray[Any]:
-    """An array of bytes of any dimensions."""
+def read_idx(path: Path) -> NDArray[Any]:
+    """The uint8 array of a gzipped IDX file, of any dimensions. Raises ValueError where it is none."""
     with gzip.open(path) as file:
         content = file.read()
     if content[:3] != b"\0\0\x08":
