@@ -167,14 +167,14 @@ def test_labels_that_are_not_those_of_the_state_are_refused(tmp_path: Path, monk
     for wrong in ([1], [1, 1], [1, 2, 3], [1, 2, 3, 4, 5]):
         monkeypatch.setattr(learner, "_labels", wrong)
         learner.save(tmp_path / "wrong.learner")
-        with pytest.raises(FormatError, match="cannot be read as a float learner"):
+        with pytest.raises(FormatError, match="is damaged"):
             FloatLearner.load(tmp_path / "wrong.learner")
 
 
 def test_a_newer_file_asks_for_an_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "float.learner"
     with monkeypatch.context() as patch:
-        patch.setattr("everbit.learner.float_learner.VERSION", 99)
+        patch.setattr("everbit.learner.tensor_file.VERSION", 99)
         FloatLearner(random_program(np.random.default_rng(5), channels=3)).save(path)
     with pytest.raises(FormatError, match="update everbit"):
         FloatLearner.load(path)

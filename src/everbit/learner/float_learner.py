@@ -6,16 +6,13 @@ On one machine, with one number of threads, a seed gives one result.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-import safetensors.torch
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from everbit.compile.program import Program
@@ -30,10 +27,9 @@ from everbit.learner.float_replay import FloatReplayMemory
 from everbit.learner.labels import index_labels
 from everbit.learner.protocol import Progress
 from everbit.learner.settings import Settings, refuse_memory_limit
-from everbit.whole_file import replacing
+from everbit.learner.tensor_file import read_tensor_file, write_tensor_file
 
-METADATA_KEY = "everbit-float-learner"
-VERSION = 1
+KIND = "float"
 _LATENTS_AT_ONCE = 256
 
 
@@ -123,38 +119,25 @@ class FloatLearner:
     def save(self, path: str | Path) -> None:
         """Writes the learner, model included, to one safetensors file, whole or not at all."""
         facts = {
-            "version": VERSION,
             "settings": asdict(self.settings),
             "latent": self.latent,
             "labels": [label_to_json(label) for label in self._labels],
         }
-        model = torch.frombuffer(bytearray(program_bytes(self.program)), dtype=torch.uint8)
-        tensors = {"model": model, **{name: tensor.contiguous() for name, tensor in self._state().items()}}
-        content = safetensors.torch.save(tensors, {METADATA_KEY: json.dumps(facts)})
-        with replacing(Path(path)) as partial:
-            partial.write_bytes(content)
+        model = np.frombuffer(program_bytes(self.program), np.uint8)
+        state = {name: tensor.numpy() for name, tensor in self._state().items()}
+        write_tensor_file(Path(path), KIND, facts, {"model": model, **state})
 
     @classmethod
     def load(cls, path: str | Path) -> FloatLearner:
         """A saved learner, exactly as it was. Raises FormatError for a file that is none."""
+        facts, stored = read_tensor_file(Path(path), KIND)
         try:
-            with safe_open(path, framework="pt") as file:
-                facts = json.loads((file.metadata() or {})[METADATA_KEY])
-                stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            if facts["version"] > VERSION:
-                raise FormatError(
-                    f"{path} has format version {facts['version']}, this everbit reads up to {VERSION}: update everbit"
-                )
-            program = program_from_bytes(stored.pop("model").numpy().tobytes(), str(path))
+            program = program_from_bytes(stored.pop("model").tobytes(), str(path))
             learner = cls(program, Settings(**facts["settings"]), latent=facts["latent"])
-            learner._restore(stored)
+            learner._restore({name: torch.from_numpy(array) for name, array in stored.items()})
             learner._name_classes([label_from_json(label) for label in facts["labels"]])
-        except FormatError:
-            raise
-        except (OSError, SafetensorError, LookupError, TypeError, ValueError, MemoryError) as error:
-            raise FormatError(
-                f"{path} cannot be read as a float learner ({error}): give a file that FloatLearner.save wrote"
-            ) from error
+        except (LookupError, TypeError, ValueError, MemoryError) as error:
+            raise FormatError(f"{path} is damaged ({error}): use an earlier copy of it") from error
         return learner
 
     def _learn(
@@ -239,7 +222,7 @@ class FloatLearner:
             **{f"head.{name}": tensor for name, tensor in self._head.state().items()},
             "replay.patterns": torch.from_numpy(self._replay.patterns),
             "replay.seen": torch.from_numpy(self._replay.seen),
-            "experiences": torch.tensor(self._experiences),
+            "experiences": torch.tensor([self._experiences]),
         }
 
     def _name_classes(self, labels: list[Hashable]) -> None:
