@@ -19,7 +19,8 @@ class Network {
   // nullptr, or why the network cannot run at these widths on a batch: plan() needs a sound answer.
   static const char* check(const Program& program, Widths widths, int64_t batch, const Processor& processor = this_processor());
 
-  // Blocks that plan() needs as work space; the caller's, so that nothing here allocates.
+  // Blocks that plan() needs as work space; the caller's, so that nothing here allocates. In order: activations by tensor, gradients by
+  // tensor, then by layer what is saved for the backward pass, forward scratch, backward scratch; the head's scratch.
   static size_t block_count(const Program& program);
 
   // Takes from `persistent` what a saved learner must keep (parameters, weight bits), from `fixed` tables and derived values.

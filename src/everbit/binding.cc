@@ -226,15 +226,25 @@ uint64_t digest(const nb::bytes& bytes) {
   return digest.value();
 }
 
-// What a learner of the C API takes, by purpose, on a processor that has scalar kernels alone.
-nb::dict planned_memory(const nb::bytes& image, const nb::dict& options, size_t address_bytes) {
-  const ProgramImage opened(image);
-  const everbit::Processor processor = everbit::scalar_processor(address_bytes);
-  const Memory workspace = allocate(everbit::Learner::workspace_bytes(opened.program));
+// A learner of the C API, planned for a processor that has scalar kernels alone.
+struct Planned {
+  Planned(const nb::bytes& image, const nb::dict& options, size_t address_bytes) : opened(image) {
+    const everbit::Processor processor = everbit::scalar_processor(address_bytes);
+    workspace = allocate(everbit::Learner::workspace_bytes(opened.program));
+    require(learner.plan(opened.program, learner_options(options), workspace.get(), use, processor));
+    memory = everbit::c_api::memory_of(use, everbit::Learner::workspace_bytes(opened.program, processor));
+  }
+
+  const ProgramImage opened;
+  Memory workspace;
   everbit::Learner learner;
   everbit::MemoryUse use{};
-  require(learner.plan(opened.program, learner_options(options), workspace.get(), use, processor));
-  const everbit_memory planned = everbit::c_api::memory_of(use, everbit::Learner::workspace_bytes(opened.program, processor));
+  everbit_memory memory{};
+};
+
+// What it takes, by purpose.
+nb::dict planned_memory(const nb::bytes& image, const nb::dict& options, size_t address_bytes) {
+  const everbit_memory planned = Planned(image, options, address_bytes).memory;
   nb::dict out;
   out["state"] = planned.state;
   out["replay"] = planned.replay;
@@ -243,6 +253,17 @@ nb::dict planned_memory(const nb::bytes& image, const nb::dict& options, size_t 
   out["shared"] = planned.shared;
   out["handle"] = planned.handle;
   out["total"] = planned.total;
+  return out;
+}
+
+// The blocks of its shared memory, in the order of Network::block_count(): bytes, first and last moment, offset.
+nb::list planned_blocks(const nb::bytes& image, const nb::dict& options, size_t address_bytes) {
+  const Planned planned(image, options, address_bytes);
+  const auto* blocks = reinterpret_cast<const everbit::Block*>(planned.workspace.get());
+  nb::list out;
+  for (size_t i = 0; i < everbit::Network::block_count(planned.opened.program); ++i) {
+    out.append(nb::make_tuple(blocks[i].bytes, blocks[i].first, blocks[i].last, blocks[i].offset));
+  }
   return out;
 }
 
@@ -267,6 +288,8 @@ NB_MODULE(_engine, m) {
   m.def("digest", &digest, "bytes"_a, "The digest of engine/digest.h.");
   m.def("planned_memory", &planned_memory, "image"_a, "options"_a, "address_bytes"_a,
         "Bytes by purpose that a learner of the C API takes where addresses have 4 or 8 bytes and kernels are scalar.");
+  m.def("planned_blocks", &planned_blocks, "image"_a, "options"_a, "address_bytes"_a,
+        "Blocks (bytes, first moment, last moment, offset) of that learner's shared memory, which everbit.plan.memory names.");
 
   nb::class_<Learner>(m, "Learner")
       .def(nb::init<const nb::bytes&, const nb::dict&>(), "image"_a, "options"_a)

@@ -22,6 +22,7 @@ COMMANDS: CommandTable = {
     "zoo": ("everbit.zoo.zoo_command", "zoo_command"),
     "memory": ("everbit.zoo.memory.memory_command", "memory_command"),
     "summary": ("everbit.zoo.summary_command", "summary_command"),
+    "plan": ("everbit.plan.plan_command", "plan_command"),
     "reproduce": ("everbit.experiments.reproduce_command", "reproduce_command"),
     "bench": ("everbit.benchmarks.bench_command", "bench"),
 }

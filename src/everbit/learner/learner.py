@@ -11,21 +11,19 @@ from numpy.typing import NDArray
 
 from everbit import engine
 from everbit.compile.image import program_image
-from everbit.compile.operations import PARAMETER_KINDS
 from everbit.compile.program import Program
 from everbit.data.images import as_images, as_labels
 from everbit.errors import CapacityError, ConfigurationError, FormatError
 from everbit.formats.model_file import load_program, program_bytes, program_from_bytes
+from everbit.learner.engine_options import engine_options
 from everbit.learner.labels import index_labels
 from everbit.learner.learner_file import LearnerContent, read_learner_file, write_learner_file
 from everbit.learner.protocol import Progress
-from everbit.learner.settings import Settings, parse_bytes, program_widths, whole_number
-from everbit.quantize.scale import scale_of
+from everbit.learner.settings import MOST_SLOTS, Settings, parse_bytes, program_widths, whole_number
 from everbit.quantize.widths import Widths
 from everbit.zoo.packaged import packaged_model
 
 LOGIT_UNIT = 2.0**-16
-MOST_SLOTS = 2**28
 
 _LOWER = "lower classes, experience_images, batch_new or batch_replayed, or cut the model later"
 
@@ -205,25 +203,7 @@ class Learner:
 
     def _options(self, replay_slots: int, experience_images: int) -> dict[str, object]:
         """What the engine is told."""
-        settings, rule = self.settings, self.settings.rule
-        shared = settings.shared_replay or settings.memory is not None
-        return {
-            "q_bin": self.widths.q_bin,
-            "q_nonbin": self.widths.q_nonbin,
-            "classes": self._classes,
-            "replay_slots": replay_slots,
-            "replay_per_class": max(replay_slots, 1) if shared else settings.replay_per_class,
-            "experience_patterns": experience_images,
-            "batch_new": settings.batch_new,
-            "batch_replayed": settings.batch_replayed if rule.replay else 0,
-            "cwr": rule.cwr,
-            "train_body": rule.train_body,
-            "count_replayed": settings.count_replayed,
-            "stochastic_rounding": settings.rounding == "stochastic",
-            "threads": engine.threads(),
-            "seed": settings.seed,
-            "learning_rates": [scale_of(settings.learning_rates[kind]) for kind in PARAMETER_KINDS],
-        }
+        return engine_options(self.settings, self.widths, self._classes, replay_slots, experience_images)
 
     def _start(self, replay_slots: int, experience_images: int, threads: int | None = None) -> engine.NativeLearner:
         """threads: None for as many as `engine.threads()` says."""
@@ -241,8 +221,7 @@ class Learner:
         """Patterns that the replay memory holds: at least one a class where there is a limit of memory."""
         settings = self.settings
         if settings.memory is None:
-            slots = settings.replay_per_class * settings.classes if settings.rule.replay else 0
-            return whole_number("replay_per_class times classes", slots, 0, MOST_SLOTS)
+            return settings.replay_slots
         height, width, channels = self.program.latent_shape
         pattern = (height * width * channels * self.program.latent_bits + 7) // 8 + 2
         # Of one thread, so that what is learned does not depend on how many there are.

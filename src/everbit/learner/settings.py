@@ -47,6 +47,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 """Options that go together. v24: what the paper names. accurate: the highest final accuracy found at the same replay
 memory, for four times the training; chosen on class orders that no result uses (docs/experiments.md)."""
 
+MOST_SLOTS = 2**28
+"""Patterns that a replay memory can hold."""
+
 ROUNDINGS = ("nearest", "stochastic")
 """nearest: updates below half a step vanish. stochastic: up or down by chance, right on average, for narrow widths."""
 
@@ -107,6 +110,12 @@ class Settings:
     def rule(self) -> Strategy:
         """The strategy's switches."""
         return STRATEGIES[self.strategy]
+
+    @property
+    def replay_slots(self) -> int:
+        """Patterns that the replay memory holds where no limit of memory decides."""
+        slots = self.replay_per_class * self.classes if self.rule.replay else 0
+        return whole_number("replay_per_class times classes", slots, 0, MOST_SLOTS)
 
     @classmethod
     def preset(cls, name: str, **options: Any) -> Settings:

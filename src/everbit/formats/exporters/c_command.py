@@ -35,7 +35,7 @@ def c_command(
     from everbit.learner.settings import Settings
     from everbit.zoo.packaged import packaged_model
 
-    batch_new, batch_replayed = _batch(batch)
+    batch_new, batch_replayed = parse_batch(batch)
     settings = Settings(
         strategy=strategy,
         classes=classes,
@@ -77,7 +77,7 @@ def c_command(
     )
 
 
-def _batch(text: str) -> tuple[int, int]:
+def parse_batch(text: str) -> tuple[int, int]:
     """The two numbers of NEW:REPLAYED. Raises ConfigurationError for anything else."""
     from everbit.errors import ConfigurationError
 
