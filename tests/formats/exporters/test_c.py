@@ -21,6 +21,7 @@ from everbit.errors import ConfigurationError
 from everbit.formats.exporters.c import export_c
 from everbit.formats.exporters.c.arrays import text_of
 from everbit.formats.model_file import load_program
+from everbit.zoo.packaged import packaged_backbone
 
 PROGRAMS = sorted(path.stem for path in FIXTURES.glob("*.everbit"))
 SHARED = REPOSITORY / "build" / "cross" / "exported"
@@ -73,6 +74,30 @@ def test_a_packaged_model_learns_the_same(capsys: pytest.CaptureFixture[str]) ->
     facts = export("birealnet18", SHARED, "--images", 4, "--tests", 4)
     assert learn(SHARED)["digest"] == facts["digest"]
     assert facts["right"] == facts["tests"] == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "random"),
+    [
+        (("quicknet",), False),
+        (("birealnet18", "--cut", "stage4.block3"), False),
+        (("vgg_small", "--width", 0.125, "--cut", "block6", "--bits", "8,1,16,1"), True),
+        (("mobilenet_v2", "--width", 0.25, "--bits", "8,16,16,8"), True),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_network_of_the_zoo_is_compiled_and_learns_the_same(options: tuple[object, ...], random: bool) -> None:
+    pytest.importorskip("torch")
+    shown = run(options[0], SHARED, "--json", "--images", 4, "--tests", 4, *options[1:])
+    assert shown.exit_code == 0, shown.output
+    assert ("weights of" in shown.stderr) is random
+    assert learn(SHARED)["digest"] == json.loads(shown.stdout)["digest"]
+
+
+def test_a_backbone_is_compiled() -> None:
+    pytest.importorskip("torch")
+    by_name = export("reactnet18", SHARED, "--images", 2, "--tests", 1)
+    assert export(packaged_backbone("reactnet18"), SHARED, "--images", 2, "--tests", 1)["digest"] == by_name["digest"]
 
 
 def test_the_digest_is_that_of_python_s_learner(tmp_path: Path) -> None:
@@ -134,10 +159,27 @@ def test_the_numbers_of_a_32_bit_processor_are_smaller(tmp_path: Path) -> None:
         (("--bits", "8,16,16,4"), "bit widths"),
         (("--strategy", "best"), "unknown strategy"),
         (("--data", "no_such"), "unknown data set"),
+        (("--cut", "input"), "leave --cut and --width out"),
     ],
 )
 def test_mistakes(options: tuple[object, ...], words: str, tmp_path: Path) -> None:
     shown = run(FIXTURES / "plain.everbit", tmp_path / "out", *options)
+    assert shown.exit_code == 1
+    assert words in shown.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        ("no_such", (), "unknown model"),
+        (packaged_backbone("quicknet"), ("--width", 0.25), "leave --width out"),
+        ("quicknet", ("--cut", "nowhere"), "nowhere"),
+    ],
+)
+def test_mistakes_about_networks(model: object, options: tuple[object, ...], words: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    shown = run(model, tmp_path / "out", *options)
     assert shown.exit_code == 1
     assert words in shown.stderr
     assert not (tmp_path / "out").exists()

@@ -13,7 +13,9 @@ DEMO = "fashion_demo"
 
 
 def c_command(
-    model: Annotated[str, typer.Argument(help="An .everbit file, or a packaged model's name.")],
+    model: Annotated[
+        str, typer.Argument(help="An .everbit file, a network of the zoo, a backbone, or a file that can be imported.")
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write; `make` in it builds.")],
     classes: Annotated[int, typer.Option(help="Classes it learns, and has memory for.", min=1)] = 2,
     replay_per_class: Annotated[int, typer.Option(help="Latents kept of one class.", min=1)] = 10,
@@ -21,6 +23,8 @@ def c_command(
     tests: Annotated[int, typer.Option(help="Images of each class to test with.", min=1)] = 8,
     batch: Annotated[str, typer.Option(help="New and replayed patterns of a mini-batch.")] = "4:12",
     bits: Annotated[str | None, typer.Option(help="Widths, such as 8,16,16,1; default the model's.")] = None,
+    cut: Annotated[str | None, typer.Option(help="Module after which the device learns; default the usual.")] = None,
+    width: Annotated[float | None, typer.Option(help="Multiplier of a zoo network's filters.")] = None,
     epochs: Annotated[int, typer.Option(help="Passes over each experience.", min=1)] = 5,
     strategy: Annotated[str, typer.Option(help="lr, cwr or naive.")] = "lr",
     data: Annotated[str, typer.Option(help="Data set that the images are from, or folder:PATH.")] = DEMO,
@@ -31,9 +35,9 @@ def c_command(
     """Write a model as a C project that learns on a device: constant arrays, a fixed arena, the engine's sources."""
     from everbit.data.datasets import load
     from everbit.formats.exporters.c import export_c
-    from everbit.formats.model_file import load_program
+    from everbit.formats.exporters.compiled import compiled
     from everbit.learner.settings import Settings
-    from everbit.zoo.packaged import packaged_model
+    from everbit.quantize.widths import Widths
 
     batch_new, batch_replayed = parse_batch(batch)
     settings = Settings(
@@ -44,11 +48,16 @@ def c_command(
         batch_replayed=batch_replayed,
         seed=seed,
     )
+    dataset = load(data, root)
+    widths = None if bits is None else Widths.parse(bits)
+    program, note = compiled(model, dataset.train_images, widths, cut=cut, width=width)
+    if note:
+        Console(stderr=True, highlight=False).print(note, soft_wrap=True)
     made = export_c(
-        load_program(packaged_model(model)),
+        program,
         Path(model).stem,
         out,
-        load(data, root),
+        dataset,
         settings,
         bits,
         images=images,
