@@ -45,7 +45,7 @@ def _choices(found: Sequence[Choice], request: Request) -> Table:
     lasts = () if request.battery is None else ("battery\nlasts*",)
     for heading in (*exact, *estimated, *lasts):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("fits", no_wrap=True)
+    table.add_column("fits", no_wrap=True, min_width=4)
     for choice in found:
         one = choice.estimates[0] if choice.estimates else None
         times = ("-",) * 4
