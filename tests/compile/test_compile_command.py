@@ -51,6 +51,7 @@ def test_the_whole_network_learns_behind_its_input(pictures: Path, tmp_path: Pat
         (["--cut", "stage4.block1.sign"], "cut at stage3.block4.add in front of it"),
         (["--bits", "32,8,16,1"], "gradients need at least as many bits as activations"),
         (["--bits", "8,64,16,1"], "choose one of 1, 4, 8, 16, 32"),
+        (["--image-size", "16"], "the image size is 16: choose a multiple of 32 up to 1024 pixels"),
         (["--calibration", "median"], "unknown calibration 'median': choose one of minmax, percentile, mse"),
     ],
 )
@@ -59,6 +60,13 @@ def test_mistakes_are_named(pictures: Path, tmp_path: Path, options: list[str], 
     assert shown.exit_code == 1, shown.output
     assert cause in " ".join(shown.stderr.split())
     assert not list(tmp_path.iterdir())
+
+
+def test_images_of_another_size(pictures: Path, tmp_path: Path) -> None:
+    shown = run(pictures, tmp_path / "larger.everbit", "--image-size", "64", "--json")
+    assert shown.exit_code == 0, shown.output
+    assert json.loads(shown.stdout)["latent_shape"] == [8, 8, 256]
+    assert Learner.open(tmp_path / "larger.everbit").image_shape == (64, 64, 3)
 
 
 def test_the_report_shows_what_each_layer_costs(pictures: Path, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_the_cut_does_not_change_the_network(chains: list[nn.Module], place: str
     assert np.mean(found) > LEARNING_STEM.get(place, FROZEN_STEM)[q_f]
 
 
-@pytest.mark.parametrize("latent", [1, 2, 7, 8, 16])
+@pytest.mark.parametrize("latent", [1, 2, 6, 7, 8, 16])
 def test_an_image_is_stored_as_evenly_as_its_bits_allow(chain: nn.Module, latent: int) -> None:
     """Bytes keep every pixel as it is, whatever the calibration images held."""
     program = compile_program(chain, images(8, side=SIDE) // 2 + 20, cut="input", widths=Widths(latent=latent))

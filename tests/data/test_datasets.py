@@ -12,6 +12,8 @@ import pytest
 from PIL import Image
 
 from everbit.data.datasets import SOURCES, Dataset, load
+from everbit.data.images import resize_images
+from everbit.data.lazy_images import LazyImages
 from everbit.data.streams import nc_stream, ni_stream
 from everbit.errors import DataError, ImageError
 
@@ -206,8 +208,18 @@ def test_fitted() -> None:
     smaller = data.fitted((16, 24, 3))
     assert smaller.train_images.shape == (2000, 16, 24, 3)
     assert smaller.test_images.shape == (1000, 16, 24, 3)
-    with pytest.raises(ImageError, match="3 channels do not fit a model that takes 1"):
-        data.fitted((32, 32, 1))
+    for side in (32, 48):
+        with pytest.raises(ImageError, match="3 channels do not fit a model that takes 1"):
+            data.fitted((side, side, 1))
+
+
+def test_enlarged_images_are_made_when_they_are_asked_for() -> None:
+    data = load("fashion_demo")
+    larger = data.fitted((64, 48, 3))
+    assert isinstance(larger.train_images, LazyImages)
+    assert larger.test_images.shape == (1000, 64, 48, 3)
+    expected = resize_images(data.test_images[5:9], 64, 48)
+    np.testing.assert_array_equal(larger.test_images[5:9], expected)
 
 
 @pytest.mark.parametrize(

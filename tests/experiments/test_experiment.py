@@ -20,7 +20,7 @@ from everbit.data.datasets import Dataset
 from everbit.errors import ConfigurationError, FormatError, ImageError
 from everbit.experiments.configuration import Configuration
 from everbit.experiments.experiment import run_experiment
-from everbit.experiments.models import CompiledModel, model_source
+from everbit.experiments.models import CompiledModel, cut_network, model_source
 from everbit.experiments.run_cache import RunCache, RunProgress
 from everbit.formats.model_file import save_program
 from everbit.learner.learner import Learner
@@ -262,7 +262,8 @@ def test_the_command_writes_json_and_prints_a_table(folder: Path, tmp_path: Path
         (["--rounding", "up"], "unknown rounding 'up': choose one of nearest, stochastic"),
         (["--learning-rate", "head"], "not KIND=VALUE"),
         (["--learning-rate", "tail=1"], "no parameter is of kind 'tail'"),
-        (["--cut", "stage4.block1"], "leave --cut and --weights out"),
+        (["--cut", "stage4.block1"], "leave --cut, --image-size and --weights out"),
+        (["--image-size", "48"], "leave --cut, --image-size and --weights out"),
         (["--experiences", "3"], "choose one of 1, 2, 5, 10"),
         (["--json", "{folder}"], "is a folder"),
         (["--json", "{folder}/cifar10.npz/result.json"], "cannot write to the folder"),
@@ -329,3 +330,20 @@ def test_a_network_of_the_zoo_is_compiled_for_each_class_order(tmp_path: Path) -
     assert elsewhere.digest != source.digest
     with pytest.raises(ConfigurationError, match="not birealnet18 at"):
         model_source("birealnet18", Widths(), weights=weights)
+    larger = configuration(model="birealnet18", width=0.125, epochs=1, image_size=64)
+    source = model_source("birealnet18", Widths(), width=0.125, weights=weights, image_size=64)
+    assert source.input_shape == (64, 64, 3)
+    result = run_experiment(larger, tiny_dataset(per_class=3), source, 1, cache)
+    assert result["runs"][0]["replay_bytes"] == 300 * (8 * 8 * 64 // 8 + 2) + 10 * 4
+    assert result["configuration"]["image_size"] == 64
+
+
+def test_programs_of_one_stream_share_what_stands_before_the_cut() -> None:
+    sources = [model_source("birealnet18", Widths(latent=bits)) for bits in (1, 8)]
+    pixels = colored_images(1, 3, 32)[0]
+    cut_network.cache_clear()
+    programs = [source.program(pixels) for source in (*sources, sources[0])]
+    assert cut_network.cache_info().misses == 1
+    assert [program.latent_bits for program in programs] == [1, 8, 1]
+    sources[0].program(pixels[1:])
+    assert cut_network.cache_info().misses == 2

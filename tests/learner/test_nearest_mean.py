@@ -41,7 +41,7 @@ def saved(learner: NearestMeanLearner, path: Path) -> dict[str, NDArray[Any]]:
     return safetensors.numpy.load_file(path)
 
 
-@pytest.mark.parametrize("bits", [1, 2, 4, 7, 8])
+@pytest.mark.parametrize("bits", [1, 2, 4, 6, 7, 8])
 def test_scores_are_those_of_exact_fractions(bits: int) -> None:
     """To the rounding of three operations of float64, so that only ties within 2^-50 could fall otherwise."""
     rng = np.random.default_rng(bits)
@@ -62,7 +62,7 @@ def test_scores_are_those_of_exact_fractions(bits: int) -> None:
     assert means.variance(3) == pytest.approx((within + 13 * (2**bits - 1) ** 2 / 4) / (13 * 21))
 
 
-@pytest.mark.parametrize("bits", [1, 2, 4, 7, 8])
+@pytest.mark.parametrize("bits", [1, 2, 4, 6, 7, 8])
 def test_codes_are_what_the_engine_stores(bits: int) -> None:
     codes = np.random.default_rng(0).integers(0, 2**bits, (3, 11)).astype(np.uint8)
     lanes = (codes[:, :, None] >> np.arange(bits)) & 1

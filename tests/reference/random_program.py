@@ -19,7 +19,7 @@ from reference.extremes import at_extremes
 from reference.program_builder import ProgramBuilder
 
 AWKWARD_CHANNELS = (1, 3, 37, 64, 65, 130)
-LATENT_BITS = (1, 2, 4, 7, 8, 16)
+LATENT_BITS = (1, 2, 4, 6, 7, 8, 16)
 
 
 def random_images(rng: np.random.Generator, program: Program, count: int) -> NDArray[np.uint8]:

@@ -269,7 +269,7 @@ def test_consolidation_follows_the_float_recursion(q_nonbin: int) -> None:
         assert (network.past == past).all()
 
 
-@pytest.mark.parametrize("latent_bits", [1, 2, 4, 7, 8, 16])
+@pytest.mark.parametrize("latent_bits", [1, 2, 4, 6, 7, 8, 16])
 def test_codes_survive_packing(latent_bits: int) -> None:
     rng = np.random.default_rng(latent_bits)
     program = random_program(rng, latent_bits=latent_bits, channels=3, height=5, width=7)

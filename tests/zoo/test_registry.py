@@ -8,7 +8,7 @@ from torch import fx, nn
 from everbit.compile.compiler import compile_program
 from everbit.errors import ConfigurationError
 from everbit.nn import BinaryConv2d
-from everbit.zoo.cuts import NETWORKS
+from everbit.zoo.cuts import NETWORKS, image_shape
 from everbit.zoo.registry import BUILDERS, build
 
 
@@ -137,3 +137,21 @@ def test_errors_say_what_would_work() -> None:
         build("birealnet18", width=0)
     with pytest.raises(ConfigurationError, match="classes is 0"):
         build("birealnet18", classes=0)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_that_pool_their_last_map_take_images_of_any_size(name: str) -> None:
+    stem = NETWORKS[name].stem
+    height = NETWORKS[name].stems[stem][0]
+    assert image_shape(name, stem) == image_shape(name, stem, height) == NETWORKS[name].stems[stem]
+    if NETWORKS[name].one_size:
+        with pytest.raises(ConfigurationError, match="pixels alone"):
+            image_shape(name, stem, 64)
+        return
+    for size in (16, 72, 2048):
+        with pytest.raises(ConfigurationError, match="choose a multiple of 32 up to 1024 pixels"):
+            image_shape(name, stem, size)
+    network = build(name, width=0.0625, classes=2).eval()
+    for size in (32, 96):
+        with torch.no_grad():
+            assert network(torch.zeros(1, *image_shape(name, stem, size)[::-1])).shape == (1, 2)

@@ -88,6 +88,9 @@ def compile_command(
     cut: Annotated[
         str | None, typer.Option(help="Module after which the device learns, such as stage4.block1; input: all of it.")
     ] = None,
+    image_size: Annotated[
+        int | None, typer.Option(help="Pixels a side of the images; default those the network's stem is made for.")
+    ] = None,
     bits: Annotated[str, typer.Option(help="Widths F,BIN,NONBIN,LATENT (docs/compile.md).")] = "8,16,16,1",
     count: Annotated[int, typer.Option(help="Most calibration images.", min=1)] = CALIBRATION_IMAGES,
     keep_classifier: Annotated[
@@ -105,10 +108,10 @@ def compile_command(
     from everbit.compile.compiler import compile_program
     from everbit.formats.model_file import save_program
     from everbit.quantize.widths import Widths
-    from everbit.zoo.cuts import DEFAULT_CUTS, require_network
+    from everbit.zoo.cuts import DEFAULT_CUTS, image_shape, require_network
     from everbit.zoo.weights import load_weights, packaged_weights, read_description
 
-    network = require_network(model)
+    require_network(model)
     path = weights or packaged_weights(model)
     description, has_head = read_description(path)
     if description.architecture != model:
@@ -117,7 +120,7 @@ def compile_command(
         )
     if keep_classifier and not has_head:
         raise ConfigurationError(f"{path} holds no classifier to keep: give --weights that have their head")
-    shape = network.stems[description.stem]
+    shape = image_shape(model, description.stem, image_size)
     found: list[CostReport] = []
     pictures, unseen = report_images(images, root, count, shape) if report else (None, False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,23 @@ class Lowering:
     pending_border: dict[fx.Node, Border] = field(default_factory=dict)
     deferred: dict[fx.Node, RealWeights] = field(default_factory=dict)
     rehearsal: Rehearsal | None = None
+
+    def going_on(self, calibration: Calibration, widths: Widths, magnitude: float) -> Lowering:
+        """A copy that lowers what is left by another calibration, at other widths; this one stays as it is."""
+        return replace(
+            self,
+            calibration=calibration,
+            widths=widths,
+            magnitude=magnitude,
+            builder=ProgramBuilder(list(self.builder.tensors), list(self.builder.layers)),
+            tensor=dict(self.tensor),
+            stands_for=dict(self.stands_for),
+            reach=dict(self.reach),
+            pending_bias=dict(self.pending_bias),
+            pending_border=dict(self.pending_border),
+            deferred=dict(self.deferred),
+            rehearsal=None,
+        )
 
     def module(self, node: fx.Node) -> nn.Module | None:
         """The module a call_module node calls; None for other nodes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everbit.data.images import fit_images
-from everbit.data.lazy_images import Images, LazyImages
+from everbit.data.lazy_images import Images, view
 from everbit.errors import DataError
 
 
@@ -97,4 +98,9 @@ class Dataset:
 
 
 def _fitted(images: Images, shape: tuple[int, int, int]) -> Images:
-    return images.fitted(shape) if isinstance(images, LazyImages) else fit_images(images, shape)
+    if isinstance(images, np.ndarray):
+        if math.prod(images.shape[1:3]) >= math.prod(shape[:2]):
+            return fit_images(images, shape)
+        fit_images(images[:1], shape)  # its errors are due now
+    # Enlarged images take many times the memory: they are made when they are asked for.
+    return view(images, np.arange(len(images))).fitted(shape)

@@ -74,10 +74,11 @@ class Configuration:
     """One experiment but for its seeds; what is None follows the data set, or takes all images.
 
     scenario: a key of everbit.data.scenarios.SCENARIOS. learner: a key of LEARNERS. model: path of an .everbit file or
-    a name of the zoo; cut, width: of a network of the zoo. images_per_class, test_images_per_class: at most, of the
-    training images of the whole stream and of the test images. class_order: of new classes, all class numbers, for
-    every seed; None draws one by the seed. augment: crop and flip each training image once, as it arrives.
-    learning_rates: by kind of parameter, those that differ from the strategy's. rounding: of the updates.
+    a name of the zoo; cut, width, image_size (pixels a side): of a network of the zoo. images_per_class,
+    test_images_per_class: at most, of the training images of the whole stream and of the test images. class_order: of
+    new classes, all class numbers, for every seed; None draws one by the seed. augment: crop and flip each training
+    image once, as it arrives. learning_rates: by kind of parameter, those that differ from the strategy's. rounding: of
+    the updates.
     """
 
     scenario: str
@@ -87,6 +88,7 @@ class Configuration:
     bits: Widths = field(default_factory=Widths)
     cut: str | None = None
     width: float = 0.5
+    image_size: int | None = None
     images_per_class: int | None = None
     test_images_per_class: int | None = None
     experiences: int | None = None

@@ -32,6 +32,9 @@ def experiment_command(
     model: Annotated[str, typer.Option(help="A network of the zoo, or the path of an .everbit file.")] = "birealnet18",
     weights: Annotated[Path | None, typer.Option(help="Backbone file for the network, not the package's.")] = None,
     width: Annotated[float, typer.Option(help="Multiplier of the network's filters.")] = 0.5,
+    image_size: Annotated[
+        int | None, typer.Option(help="Pixels a side of the network's images; default those its stem is made for.")
+    ] = None,
     cut: Annotated[str | None, typer.Option(help="Module whose output is the latent, or input.")] = None,
     bits: Annotated[str, typer.Option(help="Bit widths F,BIN,NONBIN,LATENT.")] = "8,16,16,1",
     learner: Annotated[str, typer.Option(help="naive, cwr, lr, cumulative, ncm, float or float_latents.")] = "lr",
@@ -102,6 +105,7 @@ def experiment_command(
         bits=Widths.parse(bits),
         cut=cut,
         width=width,
+        image_size=image_size,
         images_per_class=images_per_class,
         test_images_per_class=test_images_per_class,
         experiences=experiences,
@@ -119,7 +123,7 @@ def experiment_command(
     if tensorboard is not None:
         require_tensorboard()
         writable_folder(tensorboard, [])
-    source = model_source(model, configuration.bits, cut=cut, width=width, weights=weights)
+    source = model_source(model, configuration.bits, cut=cut, width=width, image_size=image_size, weights=weights)
     folder = writable_folder(cache, [])
     console = Console(stderr=True, quiet=quiet)
     with shown_progress(console, seeds) as watcher:

@@ -12,7 +12,7 @@ import typer
 
 def reproduce_command(
     name: Annotated[
-        str, typer.Argument(help="table1, table2, fig3 to fig10, w23-memory, r21-latents, presets, or all.")
+        str, typer.Argument(help="table1, table2, fig3 to fig10, w23-memory, r21-latents, r21-memory, presets, or all.")
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Minutes: few images, one class order.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The paper's protocol: all images, five class orders.")] = False,

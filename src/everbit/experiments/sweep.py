@@ -50,7 +50,7 @@ class Job:
 
     def _inputs(self) -> tuple[Dataset, ModelSource]:
         c = self.configuration
-        source = model_source(c.model, c.bits, cut=c.cut, width=c.width, weights=self.weights)
+        source = model_source(c.model, c.bits, cut=c.cut, width=c.width, image_size=c.image_size, weights=self.weights)
         return prepared_dataset(c, _fitted(c.data, self.root, source.input_shape), source), source
 
 

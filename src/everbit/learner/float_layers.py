@@ -1,7 +1,8 @@
 """The layers of a program in real numbers: one PyTorch module a kind, every constant dequantized.
 
-docs/arithmetic.md, sections 3 and 4, without its rounding and clamping. Activations are float32 [N, C, H, W]; constants
-are folded in float64 first. Gradients come from autograd, those of signs from their estimators.
+docs/arithmetic.md, sections 3 and 4, without its rounding and the saturation of tensors (float_network.py has that of
+the frozen part). Activations are float32 [N, C, H, W]; constants are folded in float64 first. Gradients come from
+autograd, those of signs from their estimators.
 """
 
 from __future__ import annotations

@@ -9,11 +9,21 @@ from torch import Tensor, nn
 
 from everbit.compile.operations import OPERATIONS, PARAMETER_KINDS
 from everbit.compile.program import Program
+from everbit.compile.program import Tensor as ProgramTensor
 from everbit.learner.float_latent import LATENTS, LatentCode
 from everbit.learner.float_layers import FLOAT_LAYERS
 from everbit.learner.float_windows import BinaryConvolution
 
 _IMAGES_AT_ONCE = 128
+
+
+def saturated(value: Tensor, numbers: ProgramTensor) -> Tensor:
+    """A frozen layer's value within what its integers can stand for: that is how a program has a ReLU there."""
+    if numbers.bits in (1, 32):  # signs; and 32 bits, where a ReLU is a layer
+        return value
+    side = 2 ** (numbers.bits - 1)
+    low, high = (numbers.scale * (end - numbers.zero_point) for end in (-side, side - 1))
+    return value.clamp(low, high)
 
 
 class FloatNetwork(nn.Module):
@@ -74,7 +84,10 @@ class FloatNetwork(nn.Module):
     def _run_frozen(self, pixels: Tensor) -> Tensor:
         layers = self.program.layers
         tensors = {layers[0].output: self.layers["0"](pixels)}
-        self._run(1, self.program.latent_index, tensors)
+        for index in range(1, self.program.latent_index):
+            self._run(index, index + 1, tensors)
+            output = layers[index].output
+            tensors[output] = saturated(tensors[output], self.program.tensors[output])
         at_cut: Tensor = tensors[layers[self.program.latent_index].inputs[0]]
         return at_cut
 

@@ -6,6 +6,7 @@ the batch norms' statistics are estimated anew, once, then frozen.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -79,6 +80,10 @@ class Calibration:
         before = self.extremes.get(node, (low, high))
         self.extremes[node] = (min(before[0], low), max(before[1], high))
         self.shapes[node] = tuple(value.shape[1:])
+
+    def copy(self, own_statistics: bool) -> Calibration:
+        """What was measured so far, to be gone on with."""
+        return Calibration(dict(self.extremes), dict(self.ranges), dict(self.shapes), own_statistics=own_statistics)
 
 
 class _LearnableRun(FloatRun):
@@ -154,46 +159,59 @@ def calibrate_latent(
 
 @dataclass(frozen=True)
 class Method:
-    """How a network is calibrated.
-
-    ranges: a key of RANGES. bits: of activations, which the ranges are for. latent_bits: of the latent. own_statistics:
-    learnable batch norms keep the statistics that they have.
-    """
+    """How a network is calibrated. ranges: a key of RANGES. bits: of activations, which the ranges are for."""
 
     ranges: str
     bits: int
-    latent_bits: int
-    own_statistics: bool
 
 
 @torch.no_grad()
-def calibrate(
-    graph: fx.GraphModule,
-    at: CutPoint,
-    features: fx.Node,
-    images: NDArray[np.uint8],
-    method: Method,
-    learnable: set[fx.Node],
-) -> Calibration:
-    """Runs the images, uint8 [N, H, W, C], through the graph up to `features` and measures what the compiler needs."""
-    result = Calibration(own_statistics=method.own_statistics)
-    order, cut = list(graph.graph.nodes), at.node
-    frozen = [node for node in order[1 : order.index(cut) + 1] if node not in learnable]
+def calibrate_frozen(
+    graph: fx.GraphModule, frozen: Sequence[fx.Node], images: NDArray[np.uint8], method: Method
+) -> tuple[Calibration, Tensor]:
+    """Runs the images, uint8 [N, H, W, C], up to the cut; returns what was measured and the values there.
+
+    frozen: the image and the nodes behind it, the cut last.
+    """
+    result = Calibration()
     at_cut = []
     for run in float_runs(graph, images):
-        result.see(order[0], run.env[order[0]])
-        run.steps(frozen, result.see)
-        at_cut.append(run.env[cut])
-    _choose_ranges(graph, result, images, frozen, method)
+        result.see(frozen[0], run.env[frozen[0]])
+        run.steps(frozen[1:], result.see)
+        at_cut.append(run.env[frozen[-1]])
+    _choose_ranges(graph, result, images, frozen[1:], method)
     values = torch.cat(at_cut)
     if values.ndim not in (2, 4):
-        raise CompileError(f"the output of {cut.name} is neither a map nor a row of channels: cut at an earlier module")
+        raise CompileError(
+            f"the output of {frozen[-1].name} is neither a map nor a row of channels: cut at an earlier module"
+        )
+    return result, values
+
+
+@torch.no_grad()
+def calibrate_learnable(
+    graph: fx.GraphModule,
+    frozen: tuple[Calibration, Tensor],
+    at: CutPoint,
+    features: fx.Node,
+    method: Method,
+    latent_bits: int,
+    own_statistics: bool,
+) -> Calibration:
+    """Adds what stands behind the cut, up to `features`, as it sees a latent of so many bits.
+
+    frozen: what `calibrate_frozen` returned; it stays as it is. own_statistics: learnable batch norms keep the
+    statistics that they have.
+    """
+    before, values = frozen
+    result = before.copy(own_statistics)
     shape, values = values.shape, values.view(*values.shape[:2], *(values.shape[2:] or (1, 1)))
     unit = torch.ones(1) if at.unit is None else torch.from_numpy(at.unit).to(values.dtype).view(1, -1, 1, 1)
-    result.latent, seen = calibrate_latent(values / unit, method.latent_bits, at.threshold, at.limits)
-    run = _LearnableRun(graph, result, learnable, method.own_statistics)
-    run.env[cut] = (seen * unit).view(shape)
-    behind = order[order.index(cut) + 1 : order.index(features) + 1]
+    result.latent, seen = calibrate_latent(values / unit, latent_bits, at.threshold, at.limits)
+    order = list(graph.graph.nodes)
+    behind = order[order.index(at.node) + 1 : order.index(features) + 1]
+    run = _LearnableRun(graph, result, set(behind), own_statistics)
+    run.env[at.node] = (seen * unit).view(shape)
     if behind:
         run.steps(behind, lambda node, value: _see_whole(result, node, value, method))
     result.features = run.env[features].flatten(1).double().numpy()
@@ -210,7 +228,7 @@ def _see_whole(result: Calibration, node: fx.Node, value: Tensor, method: Method
 
 
 def _choose_ranges(
-    graph: fx.GraphModule, result: Calibration, images: NDArray[np.uint8], frozen: list[fx.Node], method: Method
+    graph: fx.GraphModule, result: Calibration, images: NDArray[np.uint8], frozen: Sequence[fx.Node], method: Method
 ) -> None:
     """The ranges of frozen nodes, by a second run of the images where the extremes do not say them."""
     histograms = {node: Histogram.over(*extremes) for node, extremes in result.extremes.items()}

@@ -14,6 +14,10 @@ INPUT_SHAPE: Shape = (32, 32, 3)
 _CIFAR = {"cifar": INPUT_SHAPE}
 _IMAGENET = {"imagenet": (224, 224, 3)}
 
+SIZE_STEP, MOST_SIZE = 32, 1024
+"""Pixels a side of images that a network takes where it pools its last map as a whole: a stem for ImageNet and what
+stands behind it halve the size five times, and shortcuts need it to be even each time."""
+
 CLASSES = {"cifar": 10, "imagenet": 1000, "mnist": 10}
 """Classes of a network that was not told how many, by its stem."""
 
@@ -24,13 +28,15 @@ class Network:
 
     stems: the first layers it can have, with the images each is made for; the first is the default. latents: modules
     after which it is usually cut; the first is the default. norm_values: how many numbers of a batch-norm channel its
-    paper counts as parameters: 4 as they are stored, or 2 as they run. paper: what describes it.
+    paper counts as parameters: 4 as they are stored, or 2 as they run. paper: what describes it. one_size: whether
+    dense layers read its whole map, so that it takes images of no other size.
     """
 
     stems: dict[str, Shape]
     latents: tuple[str, ...]
     norm_values: int
     paper: str
+    one_size: bool = False
 
     @property
     def stem(self) -> str:
@@ -61,13 +67,29 @@ NETWORKS = {
         {**_IMAGENET, **_CIFAR}, ("block12", "block11"), 4, "Liu et al., ReActNet, ECCV 2020, arXiv 2003.03488"
     ),
     "vgg_small": Network(
-        _CIFAR, ("block5", "block5.conv"), 4, "Cai et al., Half-wave Gaussian quantization, CVPR 2017, arXiv 1702.00953"
+        _CIFAR,
+        ("block5", "block5.conv"),
+        4,
+        "Cai et al., Half-wave Gaussian quantization, CVPR 2017, arXiv 1702.00953",
+        one_size=True,
     ),
     "binarynet": Network(
-        _CIFAR, ("block6", "dense1", "block5"), 2, "Hubara et al., Binarized neural networks, 2016, arXiv 1602.02830"
+        _CIFAR,
+        ("block6", "dense1", "block5"),
+        2,
+        "Hubara et al., Binarized neural networks, 2016, arXiv 1602.02830",
+        one_size=True,
     ),
-    "cnv": Network(_CIFAR, ("block5", "block4"), 2, "Umuroglu et al., FINN, FPGA 2017, arXiv 1612.07119"),
-    "mlp": Network({"mnist": (28, 28, 1)}, ("dense1", "dense2"), 2, "Wang et al., ACM TECS 2023, arXiv 2102.04270"),
+    "cnv": Network(
+        _CIFAR, ("block5", "block4"), 2, "Umuroglu et al., FINN, FPGA 2017, arXiv 1612.07119", one_size=True
+    ),
+    "mlp": Network(
+        {"mnist": (28, 28, 1)},
+        ("dense1", "dense2"),
+        2,
+        "Wang et al., ACM TECS 2023, arXiv 2102.04270",
+        one_size=True,
+    ),
     "mobilenet_v1": Network(
         {**_IMAGENET, **_CIFAR}, ("block12", "block11"), 2, "Howard et al., MobileNets, 2017, arXiv 1704.04861"
     ),
@@ -95,6 +117,22 @@ def require_network(name: str, stem: str | None = None) -> Network:
     if stem is not None and stem not in network.stems:
         raise ConfigurationError(f"{name} has no stem {stem!r}: choose one of {', '.join(network.stems)}")
     return network
+
+
+def image_shape(name: str, stem: str, size: int | None = None) -> Shape:
+    """The images that a network takes: those its stem is made for, or of another size, so many pixels a side.
+
+    Raises ConfigurationError for a size that the network cannot take.
+    """
+    network = require_network(name, stem)
+    height, width, channels = network.stems[stem]
+    if size is None or (size, size) == (height, width):
+        return height, width, channels
+    if network.one_size:
+        raise ConfigurationError(f"{name} takes images of {height}x{width} pixels alone: leave --image-size out")
+    if size % SIZE_STEP or not SIZE_STEP <= size <= MOST_SIZE:
+        raise ConfigurationError(f"the image size is {size}: choose a multiple of {SIZE_STEP} up to {MOST_SIZE} pixels")
+    return size, size, channels
 
 
 def nearest_stem(name: str, height: int) -> str:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from everbit.errors import ConfigurationError
+from everbit.experiments.configuration import Configuration
 from everbit.experiments.experiment import summarized
 from everbit.experiments.reproductions.outcome import Outcome
 from everbit.experiments.reproductions.scales import Scale
-from everbit.experiments.reproductions.stream_outcome import stream_outcome
-from everbit.experiments.reproductions.streams import STREAM_FIGURES
+from everbit.experiments.reproductions.stream_outcome import not_run, stream_outcome
+from everbit.experiments.reproductions.streams import STREAM_FIGURES, Panel
 from everbit.experiments.reproductions.tables import TABLES
 from everbit.experiments.sweep import Job
 
@@ -22,6 +23,7 @@ NAMES = (
     *(name for name in STREAM_FIGURES if name.startswith("fig")),
     "w23-memory",
     "r21-latents",
+    "r21-memory",
     "presets",
 )
 """In the order of the index."""
@@ -47,15 +49,28 @@ def outcome_of(name: str, scale: Scale, root: Path | None, runs: dict[str, dict[
     if name in TABLES:
         return TABLES[name](scale)
     figure = STREAM_FIGURES[name]
+    if missing := figure.missing(root):
+        return not_run(figure, missing)
     results = []
     for panel in figure.panels:
         for configuration in figure.configurations(panel, scale):
-            of_orders = [runs[Job(configuration, seed, root).key] for seed in range(scale.orders)]
-            results.append(summarized(configuration, of_orders))
+            jobs = [_job(panel, configuration, seed, root) for seed in range(scale.orders)]
+            results.append(summarized(configuration, [runs[job.key] for job in jobs]))
     return stream_outcome(figure, scale, results)
 
 
 def _figure_jobs(name: str, scale: Scale, root: Path | None) -> list[Job]:
+    """The jobs of one class order follow one another: they share what stands before the cut."""
     figure = STREAM_FIGURES[name]
-    configurations = [c for panel in figure.panels for c in figure.configurations(panel, scale)]
-    return [Job(configuration, seed, root) for configuration in configurations for seed in range(scale.orders)]
+    if figure.missing(root):
+        return []
+    return [
+        _job(panel, configuration, seed, root)
+        for panel in figure.panels
+        for seed in range(scale.orders)
+        for configuration in figure.configurations(panel, scale)
+    ]
+
+
+def _job(panel: Panel, configuration: Configuration, seed: int, root: Path | None) -> Job:
+    return Job(configuration, seed, root, panel.weights(root))

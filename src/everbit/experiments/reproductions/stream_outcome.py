@@ -11,6 +11,8 @@ from everbit.experiments.reproductions.outcome import Outcome, Table
 from everbit.experiments.reproductions.scales import Scale
 from everbit.experiments.reproductions.streams import StreamFigure
 
+HEADINGS = ("network and data", "series", "final accuracy", "average", "forgetting", "replay memory")
+
 PanelResults = dict[str, dict[str, dict[str, Any]]]
 """Results of experiments by panel and series."""
 
@@ -34,10 +36,15 @@ def stream_outcome(figure: StreamFigure, scale: Scale, results: list[dict[str, A
         figure.paper,
         verdicts,
         {"panels": found},
-        Table(("network and data", "series", "final accuracy", "average", "forgetting", "replay memory"), rows),
+        Table(HEADINGS, rows),
         draw=lambda: draw_curves(next(iter(found.values()))) if single else draw_finals(found),
         notes=_notes(figure, scale),
     )
+
+
+def not_run(figure: StreamFigure, reason: str) -> Outcome:
+    """The outcome of a figure that lacks what it needs."""
+    return Outcome(figure.title, figure.paper, [], {}, Table(HEADINGS, []), missing=reason)
 
 
 def _row(panel: str, label: str, result: dict[str, Any]) -> tuple[str, ...]:
@@ -68,5 +75,5 @@ def _notes(figure: StreamFigure, scale: Scale) -> tuple[str, ...]:
     return (
         f"{orders}. {'; '.join(amounts)}.",
         "The test set holds all classes from the start: a class that has not come yet counts as wrong.",
-        "Networks are those of the package, at half width, pretrained on Tiny ImageNet at 32x32.",
+        figure.networks,
     )

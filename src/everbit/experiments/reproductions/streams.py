@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from everbit.experiments.configuration import Configuration
+from everbit.experiments.reproductions.backbones import EFFICIENTNET_LITE0, Backbone
 from everbit.experiments.reproductions.claims import Beats, Claim, Keeps
 from everbit.experiments.reproductions.scales import Amount, Scale
 from everbit.learner.settings import preset_options
@@ -14,19 +16,32 @@ from everbit.quantize.widths import Widths
 
 @dataclass(frozen=True)
 class Panel:
-    """A data set learned class by class, on a network of the zoo."""
+    """A data set learned class by class, on a network of the zoo.
+
+    backbone: the network's weights where the package has none. options: of the network and of learning on this data.
+    """
 
     data: str
     model: str
+    backbone: Backbone | None = None
+    options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         return f"{self.model} on {self.data}"
 
+    def weights(self, root: Path | None) -> Path | None:
+        """Where the weights are, None where the package has them. root: the folder of the data sets."""
+        return None if self.backbone is None else self.backbone.path(root)
+
 
 @dataclass(frozen=True)
 class StreamFigure:
-    """One figure. series: the options of each, beside the figure's; claims: about their final accuracies."""
+    """One figure.
+
+    series: the options of each, beside the figure's and the panel's. claims: about their final accuracies. networks:
+    what a reader has to know of them.
+    """
 
     title: str
     paper: str
@@ -34,6 +49,12 @@ class StreamFigure:
     series: dict[str, dict[str, Any]]
     claims: tuple[Claim, ...]
     options: dict[str, Any] = field(default_factory=dict)
+    networks: str = "Networks are those of the package, at half width, pretrained on Tiny ImageNet at 32x32."
+
+    def missing(self, root: Path | None) -> str:
+        """What is needed and not there, and how to get it; empty where all is. root: the folder of the data sets."""
+        backbones = dict.fromkeys(panel.backbone for panel in self.panels if panel.backbone is not None)
+        return " ".join(filter(None, (backbone.missing(root) for backbone in backbones)))
 
     def configurations(self, panel: Panel, scale: Scale) -> list[Configuration]:
         """One for each series."""
@@ -44,6 +65,7 @@ class StreamFigure:
             "model": panel.model,
             "images_per_class": amount.train,
             "test_images_per_class": amount.test,
+            **panel.options,
             **self.options,
         }
         return [Configuration(**{**common, **options}) for options in self.series.values()]
@@ -88,11 +110,14 @@ LATENTS = {
 
 R21_LATENTS = {
     "float latents": _bits("8,16,16,8", learner="float_latents"),
-    "8-bit latents": _bits("8,16,16,8", learner="float"),
-    "7-bit latents": _bits("8,16,16,7", learner="float"),
-    "1-bit latents": _bits("8,16,16,1", learner="float"),
+    **{f"{bits}-bit latents": _bits(f"8,16,16,{bits}", learner="float") for bits in (8, 7, 6, 4, 2, 1)},
     "8-bit latents, integers": _bits("8,16,16,8"),
 }
+
+R21_PANELS = tuple(
+    Panel(data, "efficientnet_lite0", EFFICIENTNET_LITE0, {"width": 1.0, "image_size": 64, "cut": "block16"})
+    for data in ("gtsrb", "coil")
+)
 
 PANELS = (
     Panel("cifar10", "birealnet18"),
@@ -140,9 +165,14 @@ STREAM_FIGURES = {
     "r21-latents": StreamFigure(
         "Quantized latents, trained in floating point",
         "R21: replaying latents of 8 bits costs 0.3 points against floating-point ones, latents of 7 bits about 1.",
-        (Panel("gtsrb", "birealnet18"), Panel("coil", "birealnet18")),
+        R21_PANELS,
         R21_LATENTS,
-        (Keeps("8-bit latents", "float latents", 0.3), Keeps("7-bit latents", "float latents", 1)),
+        (
+            Keeps("8-bit latents", "float latents", 0.3),
+            Keeps("7-bit latents", "float latents", 1),
+            Keeps("8-bit latents, integers", "float latents", 1),
+        ),
+        networks="EfficientNet-Lite0 at full width, its weights those published for ImageNet.",
     ),
     "presets": StreamFigure(
         "The preset accurate against the paper's settings",

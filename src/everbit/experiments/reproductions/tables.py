@@ -1,4 +1,4 @@
-"""Reproductions that learn no stream: V24's Table 1 and Table 2, W23's memory."""
+"""Reproductions that learn no stream: V24's Table 1 and Table 2, memory of W23 and R21."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from everbit.benchmarks.measurements import NotMeasuredError
 from everbit.experiments.reproductions.claims import Verdict
 from everbit.experiments.reproductions.drawing import draw_bars
 from everbit.experiments.reproductions.outcome import Outcome, Table
+from everbit.experiments.reproductions.r21_memory import r21_memory_outcome
 from everbit.experiments.reproductions.scales import Scale
 from everbit.experiments.table1 import table1
 from everbit.zoo.memory.measure import TrainingRun
@@ -162,4 +163,9 @@ def w23_memory_outcome(scale: Scale) -> Outcome:
     )
 
 
-TABLES = {"table1": table1_outcome, "table2": table2_outcome, "w23-memory": w23_memory_outcome}
+TABLES = {
+    "table1": table1_outcome,
+    "table2": table2_outcome,
+    "w23-memory": w23_memory_outcome,
+    "r21-memory": r21_memory_outcome,
+}

@@ -1,0 +1,158 @@
+"""R21's memory: what a learner of 3,000 latents takes, planned for a processor with 32-bit addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from everbit._engine import planned_memory
+from everbit.compile.compiler import compile_program
+from everbit.compile.image import program_image
+from everbit.compile.program import Program
+from everbit.experiments.reproductions.claims import Verdict
+from everbit.experiments.reproductions.drawing import draw_bars
+from everbit.experiments.reproductions.outcome import Outcome, Table
+from everbit.experiments.reproductions.scales import Scale
+from everbit.learner.learner import Learner
+from everbit.learner.settings import Settings
+from everbit.quantize.widths import Widths
+from everbit.zoo.cuts import image_shape
+from everbit.zoo.inputs import to_input
+from everbit.zoo.registry import build
+
+MB = 10**6
+LIMIT = 64 * MB
+CLASSES, LATENTS = 50, 3000
+"""CORe50's classes, and latents of all of them."""
+
+EXPERIENCE = 300
+"""Images of an experience of NICv2-391, R21's protocol: a few seconds of video."""
+
+ADDRESS_BYTES = 4
+CALIBRATION_IMAGES = 2
+IMAGE_SIZE = 128
+"""Pixels a side of CORe50's images."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network at full width with its ImageNet stem. latent: bits. new: new patterns of a mini-batch, of 5 times that.
+
+    claimed: whether it is R21's system, which has to fit.
+    """
+
+    network: str
+    cut: str
+    latent: int
+    new: int = 16
+    claimed: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"{self.network} at {self.cut}, {self.latent} bits, mini-batches of {5 * self.new}"
+
+
+CASES = (
+    Case("mobilenet_v1", "block12.depthwise", 8, new=8),
+    Case("mobilenet_v1", "block12.depthwise", 8, claimed=False),
+    Case("mobilenet_v1", "pool", 8),
+    Case("efficientnet_lite0", "block15", 8),
+    Case("quicknet", "transition3.blur", 1),
+    Case("birealnet18", "stage4.block1", 1),
+)
+"""Counted from 0, the convolution that the first is cut behind is MobileNetV1's number 23."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """Bytes by purpose. program: the constants, which a device only reads. planned: all else (docs/c_api.md)."""
+
+    latent_bytes: int
+    program: int
+    planned: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        return self.program + self.planned["total"]
+
+    @property
+    def by_purpose(self) -> dict[str, int]:
+        """Parts that add up to the total."""
+        planned = self.planned
+        return {
+            "replayed latents": planned["replay"],
+            "latents of an experience": planned["experience"],
+            "program": self.program,
+            "what learns": planned["state"] - planned["replay"],
+            "activations, gradients, scratch": planned["shared"],
+            "tables": planned["fixed"] + planned["handle"],
+        }
+
+
+def case_program(case: Case) -> Program:
+    """Random weights: what a learner takes depends on shapes and widths, but for channels that 8 bits need twice."""
+    torch.manual_seed(0)
+    shape = image_shape(case.network, "imagenet", IMAGE_SIZE)
+    pixels = np.random.default_rng(0).integers(0, 256, (CALIBRATION_IMAGES, *shape), np.uint8)
+    network = build(case.network, stem="imagenet")
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.momentum = None  # statistics of these images, without which deep activations vanish
+    with torch.no_grad():
+        network.train()(to_input(pixels))
+    return compile_program(network, pixels, cut=case.cut, widths=Widths(latent=case.latent))
+
+
+def memory_of(case: Case) -> Use:
+    """What a learner with R21's replay memory takes."""
+    program = case_program(case)
+    settings = Settings(
+        classes=CLASSES,
+        replay_per_class=LATENTS // CLASSES,
+        experience_images=EXPERIENCE,
+        batch_new=case.new,
+        batch_replayed=4 * case.new,
+    )
+    options = Learner(program, settings).engine_options | {"threads": 1}
+    image = program_image(program)
+    return Use(program.latent_bytes, len(image), planned_memory(image, options, ADDRESS_BYTES))
+
+
+def r21_memory_outcome(scale: Scale) -> Outcome:
+    """R21's whole system in memory, and binary networks with latents of one bit beside it."""
+    uses = {case: memory_of(case) for case in CASES}
+    purposes = list(next(iter(uses.values())).by_purpose)
+    verdicts = [
+        Verdict(f"{case.name}: less than 64 MB", f"{use.total / MB:.1f} MB", (LIMIT - use.total) / MB, "MB")
+        for case, use in uses.items()
+        if case.claimed
+    ]
+    rows = [
+        (
+            case.name,
+            f"{use.latent_bytes:,}",
+            *(f"{size:,}" for size in use.by_purpose.values()),
+            f"{use.total / MB:.1f} MB",
+        )
+        for case, use in uses.items()
+    ]
+    replayed = [use.planned["replay"] / MB for use in uses.values()]
+    totals = [use.total / MB for use in uses.values()]
+    bars = {"replayed latents": replayed, "total": totals}
+    return Outcome(
+        "Memory of learning with 3,000 latents",
+        "R21: a whole system with 3,000 latents of 8 bits takes less than 64 MB.",
+        verdicts,
+        {case.name: {**use.by_purpose, "latent": use.latent_bytes, "total": use.total} for case, use in uses.items()},
+        Table(("network", "a latent", *purposes, "total"), rows),
+        draw=lambda: draw_bars([case.name for case in CASES], bars, "MB"),
+        notes=(
+            f"Bytes, planned for scalar kernels and 32-bit addresses; {CLASSES} classes, {LATENTS // CLASSES} latents "
+            f"of each, experiences of {EXPERIENCE} images, images of {IMAGE_SIZE} pixels, activations of 8 bits, "
+            "gradients and what learns of 16.",
+            "The program is what a device may keep in flash.",
+        ),
+    )
