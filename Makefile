@@ -18,7 +18,7 @@ test: $(VENV)/installed-for-tests
 
 # What is compared with Larq Compute Engine and LiteRT, in an environment of its own: Larq's interpreter needs NumPy 1.
 test-peers: $(PEERS)/installed-for-tests
-	$(PEERS)/bin/python -m pytest tests/formats/importers tests/benchmarks
+	$(PEERS)/bin/python -m pytest tests/formats/importers tests/benchmarks tests/experiments/test_table2.py
 
 # What meets other libraries, each an optional extra, in an environment of its own: they bring many packages.
 test-integrations: $(INTEGRATIONS)/installed-for-tests
