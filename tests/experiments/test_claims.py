@@ -6,7 +6,7 @@ import pytest
 
 from everbit.experiments.reproductions.claims import Beats, Claim, Keeps
 
-FINALS = {"ours": [0.50, 0.52, 0.54], "theirs": [0.49, 0.50, 0.51]}
+FINALS = {"ours": [0.50, 0.52, 0.54], "theirs": [0.49, 0.50, 0.51], "lower": [0.29], "higher": [0.30]}
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,7 @@ FINALS = {"ours": [0.50, 0.52, 0.54], "theirs": [0.49, 0.50, 0.51]}
         (Keeps("theirs", "ours", 2.5), 0.5, True),
         (Keeps("theirs", "ours", 1.5), -0.5, False),
         (Keeps("ours", "theirs", 0.3), 2.3, True),
+        (Keeps("lower", "higher", 1.0), 0.0, True),
     ],
 )
 def test_margins_are_in_points_of_the_mean(claim: Claim, margin: float, holds: bool) -> None:

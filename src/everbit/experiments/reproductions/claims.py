@@ -54,7 +54,7 @@ class Beats:
         gain = _difference(finals, self.series, self.other)
         least = f" by {self.points:g} points or more" if self.points else ""
         return Verdict(
-            f"{place}{self.series} above {self.other}{least}", _spread(gain), float(gain.mean()) - self.points
+            f"{place}{self.series} above {self.other}{least}", _spread(gain), _rounded(gain.mean() - self.points)
         )
 
 
@@ -69,13 +69,18 @@ class Keeps:
     def verdict(self, finals: Finals, place: str) -> Verdict:
         gain = _difference(finals, self.series, self.other)
         text = f"{place}{self.series} at most {self.points:g} points below {self.other}"
-        return Verdict(text, _spread(gain), float(gain.mean()) + self.points)
+        return Verdict(text, _spread(gain), _rounded(gain.mean() + self.points))
 
 
 def _difference(finals: Finals, series: str, other: str) -> NDArray[np.float64]:
     """Points by which a series ends above another, for each class order."""
     difference: NDArray[np.float64] = 100 * (np.asarray(finals[series]) - np.asarray(finals[other]))
     return difference
+
+
+def _rounded(margin: np.floating[Any]) -> float:
+    """Without what binary fractions are off by: a claim that is met to the last image holds."""
+    return round(float(margin), 9)
 
 
 def _spread(points: NDArray[np.float64]) -> str:
