@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from compile.test_networks import images, trained
-from everbit.compile import compiler
+from everbit.compile import cut_network
 from everbit.compile.clamps import clamp_bounds
+from everbit.compile.compiler import compile_program
 from everbit.compile.report import Compilation
 from everbit.quantize.float_run import float_runs
 from everbit.quantize.widths import Widths
@@ -20,9 +21,7 @@ def mean_errors(name: str, cut: str, kind: type[nn.Module]) -> list[np.ndarray]:
     """Of frozen layers behind whose output of module `kind` no clamp stands: error of each channel's mean, in steps."""
     found: list[Compilation] = []
     pixels = images(48, 7)
-    compiler.compile_program(
-        trained(name), pixels, cut=f"body.{cut}", widths=Widths(8, 16, 16, 8), examine=found.append
-    )
+    compile_program(trained(name), pixels, cut=f"body.{cut}", widths=Widths(8, 16, 16, 8), examine=found.append)
     low, program = found[0].lowering, found[0].program
     activations = ReferenceNetwork(program, 16, 16).frozen_activations(pixels)
     means: dict[object, torch.Tensor] = {}
@@ -45,7 +44,7 @@ def mean_errors(name: str, cut: str, kind: type[nn.Module]) -> list[np.ndarray]:
 def test_means_are_those_of_the_float_network(name: str, cut: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind signs that rounding has turned, too: QuickNet's transition stands behind a binary block."""
     fitted = mean_errors(name, cut, nn.BatchNorm2d)
-    monkeypatch.setattr(compiler, "Rehearsal", lambda *_: None)
+    monkeypatch.setattr(cut_network, "Rehearsal", lambda *_: None)
     nearest = mean_errors(name, cut, nn.BatchNorm2d)
     assert len(fitted) == len(nearest) >= 2
     sizes = [np.sqrt(np.mean(np.concatenate(errors) ** 2)) for errors in (fitted, nearest)]
