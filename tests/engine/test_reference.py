@@ -163,7 +163,7 @@ def test_every_combination_of_widths() -> None:
         for q_f, q_bin, q_nonbin, latent in itertools.product(*ALLOWED.values())
         if q_f <= q_nonbin
     ]
-    assert len(combinations) == 180
+    assert len(combinations) == 210
     for seed, widths in enumerate(combinations):
         rng = np.random.default_rng(seed)
         program = random_program(
