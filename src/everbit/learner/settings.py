@@ -182,6 +182,14 @@ def parse_bytes(memory: str | int | None) -> int | None:
     return int(size)
 
 
+def parse_batch(text: str) -> tuple[int, int]:
+    """The two numbers of NEW:REPLAYED. Raises ConfigurationError for anything else."""
+    parts = text.split(":")
+    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+        raise ConfigurationError(f"batch {text!r} is no pair of numbers: write NEW:REPLAYED, such as 4:12")
+    return int(parts[0]), int(parts[1])
+
+
 def program_widths(q_f: int, latent: int, widths: Widths | str | None) -> Widths:
     """The widths a learner runs a program at: the program fixes q_f and the latent, the caller may choose the rest.
 

@@ -39,8 +39,7 @@ def plan_command(
 
     For each cut and each set of widths; those that fit first, and the first one in detail and in the --map.
     """
-    from everbit.formats.exporters.c_command import parse_batch
-    from everbit.learner.settings import Settings, parse_bytes
+    from everbit.learner.settings import Settings, parse_batch, parse_bytes
     from everbit.plan.choices import Request, choices, require_fitting
     from everbit.plan.estimate import Battery
     from everbit.plan.programs import plannable

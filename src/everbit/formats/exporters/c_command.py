@@ -36,7 +36,7 @@ def c_command(
     from everbit.data.datasets import load
     from everbit.formats.exporters.c import export_c
     from everbit.formats.exporters.compiled import compiled
-    from everbit.learner.settings import Settings
+    from everbit.learner.settings import Settings, parse_batch
     from everbit.quantize.widths import Widths
 
     batch_new, batch_replayed = parse_batch(batch)
@@ -84,13 +84,3 @@ def c_command(
         f"of {count} test images right, and prints the digest {made.model.digest:016x}",
         soft_wrap=True,
     )
-
-
-def parse_batch(text: str) -> tuple[int, int]:
-    """The two numbers of NEW:REPLAYED. Raises ConfigurationError for anything else."""
-    from everbit.errors import ConfigurationError
-
-    parts = text.split(":")
-    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
-        raise ConfigurationError(f"batch {text!r} is no pair of numbers: write NEW:REPLAYED, such as 4:12")
-    return int(parts[0]), int(parts[1])
