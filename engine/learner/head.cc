@@ -131,8 +131,8 @@ void Head::copy_row(int32_t label, const void* from, void* to) const {
   }
 }
 
-void Head::begin_experience(const uint8_t* kept) {
-  for (int32_t j = 0; j < classes_; ++j) copy_row(j, kept[j] != 0 ? cw_ : nullptr, tw_);
+void Head::begin_experience(const uint8_t* present) {
+  for (int32_t j = 0; j < classes_; ++j) copy_row(j, present[j] != 0 || rule_ == HeadRule::kPlain ? cw_ : nullptr, tw_);
 }
 
 void Head::end_experience(const uint32_t* counts) {

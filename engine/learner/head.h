@@ -27,8 +27,9 @@ class Head {
   // Memory that train() and logits() need for a batch.
   static size_t scratch_bytes(const Program& program, int32_t classes, int32_t batch, int threads);
 
-  // kept: classes whose temporary rows start from the consolidated ones; the others start from 0.
-  void begin_experience(const uint8_t* kept);
+  // present: classes among the experience's patterns and the replayed ones; CWR* starts the temporary rows of all others from 0, not
+  // from the consolidated ones.
+  void begin_experience(const uint8_t* present);
   // counts: patterns of each class in this experience; 0: not consolidated.
   void end_experience(const uint32_t* counts);
 

@@ -10,23 +10,16 @@
 #include "../random.h"
 #include "head.h"
 #include "network.h"
-#include "replay_memory.h"
+#include "sampler.h"
 
 namespace everbit {
 
-struct LearnerOptions {
+struct LearnerOptions : SamplerOptions {
   Widths widths;
-  int32_t classes;              // most classes it can ever know, 1 .. 65534
-  int32_t replay_slots;         // patterns in the replay memory; 0: no replay
-  int32_t replay_per_class;     // at most so many of one class
-  int32_t experience_patterns;  // most new patterns in one experience
-  int32_t batch_new;            // B_N of docs/method.md 1.2
-  int32_t batch_replayed;       // B_R
   HeadRule head_rule;
-  bool train_body;              // the learnable part learns too, not the head alone
-  bool count_replayed;          // CWR*: replayed patterns count as patterns of the experience
-  int32_t threads;              // that may work at once, 1 .. 256; no result depends on it
-  bool stochastic_rounding;     // of the updates, by draws of the seed; else to nearest
+  bool train_body;           // the learnable part learns too, not the head alone
+  int32_t threads;           // that may work at once, 1 .. 256; no result depends on it
+  bool stochastic_rounding;  // of the updates, by draws of the seed; else to nearest
   uint64_t seed;
   Scale learning_rates[kParameterKinds];
 };
@@ -64,7 +57,7 @@ class Learner {
   // Steps that training the experience takes; the experience must hold at least one image. After it, no image can be added.
   int64_t begin_training(int32_t epochs);
   // Whether begin_training() was called and end_experience() was not: what train_step() and end_experience() need.
-  bool training() const { return training_; }
+  bool training() const { return sampler_.begun(); }
   // One mini-batch. Returns how many of its patterns were right before the step, and their number.
   struct Step {
     int32_t right;
@@ -84,10 +77,10 @@ class Learner {
   bool known(int32_t label) const { return head_.known(label); }
 
   const MemoryUse& memory() const { return use_; }
-  const ReplayMemory& replay_memory() const { return replay_; }
+  const ReplayMemory& replay_memory() const { return sampler_.replay(); }
   const Network& network() const { return network_; }
   const Head& head() const { return head_; }
-  int32_t experience_size() const { return experience_size_; }
+  int32_t experience_size() const { return sampler_.size(); }
 
  private:
   struct State {
@@ -97,37 +90,18 @@ class Learner {
   };
 
   void layout(Block* blocks, Region& persistent, Region& fixed, const Processor& processor);
-  const char* check_new(int32_t label) const;
-  void keep_new(int32_t label) { experience_labels_[experience_size_++] = static_cast<uint16_t>(label); }
-  uint8_t* next_codes() { return experience_codes_ + static_cast<size_t>(experience_size_) * latent_bytes_; }
-  void decode_batch(int32_t batch);
-  void next_replay_pass();
+  void decode(const Sampler::Batch& batch);
 
   Program program_;
   LearnerOptions options_{};
   MemoryUse use_{};
-  size_t latent_bytes_ = 0;
   uint8_t* arena_ = nullptr;
 
   State* state_ = nullptr;
   Network network_;
   Head head_;
-  ReplayMemory replay_;
-  uint8_t* experience_codes_ = nullptr;
-  uint16_t* experience_labels_ = nullptr;
-  uint32_t* counts_ = nullptr;   // patterns of each class in the experience, as CWR* counts them
-  uint8_t* kept_ = nullptr;      // classes whose rows start from the consolidated ones
-  uint16_t* batch_labels_ = nullptr;
-  const uint8_t** batch_codes_ = nullptr;
+  Sampler sampler_;
   uint8_t* query_codes_ = nullptr;  // of the image being classified
-
-  int32_t experience_size_ = 0;
-  bool training_ = false;
-  int32_t epoch_position_ = 0;
-  Permutation epoch_order_{1, 0};
-  int32_t replay_size_ = 0;
-  int32_t replay_position_ = 0;
-  Permutation replay_order_{1, 0};
 };
 
 }  // namespace everbit

@@ -18,17 +18,10 @@ using namespace everbit_python;
 using everbit::Isa;
 
 everbit::LearnerOptions learner_options(const nb::dict& options) {
-  everbit::LearnerOptions o{};
+  everbit::LearnerOptions o{sampler_options(options)};
   o.widths = widths(options);
-  o.classes = nb::cast<int32_t>(options["classes"]);
-  o.replay_slots = nb::cast<int32_t>(options["replay_slots"]);
-  o.replay_per_class = nb::cast<int32_t>(options["replay_per_class"]);
-  o.experience_patterns = nb::cast<int32_t>(options["experience_patterns"]);
-  o.batch_new = nb::cast<int32_t>(options["batch_new"]);
-  o.batch_replayed = nb::cast<int32_t>(options["batch_replayed"]);
   o.head_rule = nb::cast<bool>(options["cwr"]) ? everbit::HeadRule::kCwr : everbit::HeadRule::kPlain;
   o.train_body = nb::cast<bool>(options["train_body"]);
-  o.count_replayed = nb::cast<bool>(options["count_replayed"]);
   o.threads = threads(options);
   o.stochastic_rounding = nb::cast<bool>(options["stochastic_rounding"]);
   o.seed = nb::cast<uint64_t>(options["seed"]);
@@ -309,6 +302,7 @@ NB_MODULE(_engine, m) {
       .def("touched", &Learner::touched, "color"_a)
       .def("replay", &Learner::replay);
 
+  everbit_python::bind_sampler(m);
   everbit_python::bind_network(m);
   everbit_python::bind_products(m);
   everbit_python::bind_bench(m);

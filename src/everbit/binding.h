@@ -1,4 +1,4 @@
-// What the two halves of the bridge share: memory, the checked program image, the conversion of arguments.
+// What the parts of the bridge share: memory, the checked program image, the conversion of arguments.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -20,9 +20,9 @@ namespace nb = nanobind;
 
 namespace everbit_python {
 
-
 using Images = nb::ndarray<const uint8_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 using Labels = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Codes = nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Integers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
@@ -95,6 +95,20 @@ inline void require_images(const everbit::Program& program, const Images& images
   }
 }
 
+inline everbit::SamplerOptions sampler_options(const nb::dict& options) {
+  everbit::SamplerOptions o{};
+  o.classes = nb::cast<int32_t>(options["classes"]);
+  o.replay_slots = nb::cast<int32_t>(options["replay_slots"]);
+  o.replay_per_class = nb::cast<int32_t>(options["replay_per_class"]);
+  o.experience_patterns = nb::cast<int32_t>(options["experience_patterns"]);
+  o.batch_new = nb::cast<int32_t>(options["batch_new"]);
+  o.batch_replayed = nb::cast<int32_t>(options["batch_replayed"]);
+  o.count_replayed = nb::cast<bool>(options["count_replayed"]);
+  return o;
+}
+
+// Adds the class Sampler to the module (binding_sampler.cc).
+void bind_sampler(nb::module_& m);
 // Adds the class Network to the module (binding_network.cc).
 void bind_network(nb::module_& m);
 // Adds the class BinaryProducts to the module (binding_products.cc).

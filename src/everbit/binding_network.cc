@@ -78,11 +78,10 @@ class Network {
     network_.forward_layer(layer, batch_);
   }
 
-  // kept: labels whose temporary rows start from the consolidated ones.
-  void begin_experience(const std::vector<int32_t>& kept) {
-    std::vector<uint8_t> rows(static_cast<size_t>(classes_), 0);
-    for (const int32_t label : kept) rows.at(static_cast<size_t>(label)) = 1;
-    head_.begin_experience(rows.data());
+  void begin_experience(const std::vector<int32_t>& present) {
+    std::vector<uint8_t> classes(static_cast<size_t>(classes_), 0);
+    for (const int32_t label : present) classes.at(static_cast<size_t>(label)) = 1;
+    head_.begin_experience(classes.data());
   }
 
   void end_experience(const std::vector<uint32_t>& counts) {
@@ -224,7 +223,7 @@ void bind_network(nb::module_& m) {
       .def(nb::init<const nb::bytes&, int32_t, const nb::dict&>(), "image"_a, "batch"_a, "options"_a)
       .def("encode", &Network::encode, "images"_a)
       .def("forward", &Network::forward, "codes"_a)
-      .def("begin_experience", &Network::begin_experience, "kept"_a)
+      .def("begin_experience", &Network::begin_experience, "present"_a)
       .def("end_experience", &Network::end_experience, "counts"_a)
       .def("forward_layer", &Network::forward_layer, "layer"_a)
       .def("train", &Network::train, "labels"_a, "rounding_key"_a = nb::none())

@@ -14,6 +14,7 @@ from everbit.errors import ConfigurationError
 
 Network = _engine.Network
 NativeLearner = _engine.Learner
+Sampler = _engine.Sampler
 
 MOST_THREADS = 256
 

@@ -12,11 +12,11 @@ from everbit.errors import ConfigurationError, FormatError
 from everbit.formats.model_file import save_program
 from everbit.learner.float_head import FloatHead
 from everbit.learner.float_learner import FloatLearner
-from everbit.learner.float_replay import FloatReplayMemory
 from everbit.learner.learner import Learner
 from everbit.learner.settings import Settings
 from everbit.quantize.widths import Widths
 from reference.random_program import random_images, random_program
+from reference.transparent_program import transparent_program
 
 SHAPE = {"height": 5, "width": 4, "channels": 37}
 
@@ -54,45 +54,37 @@ def test_plain_rows_are_all_trained_and_kept() -> None:
     assert head.cw.tolist() == [[7.0, 7.0], [7.0, 7.0], [0.0, 0.0]]
 
 
-def test_every_pattern_of_a_class_is_kept_with_equal_probability() -> None:
-    generator = np.random.default_rng(0)
-    seen, kept, runs = 12, 3, 4000
-    times = np.zeros(seen)
-    for _ in range(runs):
-        memory = FloatReplayMemory(classes=2, per_class=kept, stored_bytes=1)
-        for number in range(seen):
-            memory.offer(np.array([number], np.uint8), 1, generator)
-        patterns, labels = memory.contents()
-        assert labels.tolist() == [1] * kept
-        times[patterns[:, 0]] += 1
-    expected = runs * kept / seen
-    assert np.abs(times - expected).max() < 5 * np.sqrt(expected)
-
-
-def test_a_memory_that_is_not_full_gives_what_it_holds() -> None:
-    memory = FloatReplayMemory(classes=3, per_class=4, stored_bytes=2)
-    generator = np.random.default_rng(0)
-    for value, label in ((5, 2), (6, 0), (7, 2)):
-        memory.offer(np.full(2, value, np.uint8), label, generator)
-    patterns, labels = memory.contents()
-    assert labels.tolist() == [0, 2, 2]
-    assert patterns[:, 0].tolist() == [6, 5, 7]
-    assert memory.bytes == 3 * 4 * (2 + 2) + 3 * 4
+@pytest.mark.parametrize("shared_replay", [False, True])
+def test_a_seed_shows_the_patterns_that_it_shows_the_engine(shared_replay: bool) -> None:
+    """Latents here are the same in both arithmetics, so that the replay memories have to be, and the draws to come."""
+    program, rng = transparent_program(body=True), np.random.default_rng(0)
+    settings = Settings(
+        classes=6, replay_per_class=4, batch_new=5, batch_replayed=8, shared_replay=shared_replay, seed=7
+    )
+    integers, floats = Learner(program, settings), FloatLearner(program, settings)
+    for classes in ((0, 1), (2, 3), (1, 4)):
+        images, labels = random_images(rng, program, 23), rng.choice(classes, 23).tolist()
+        for learner in (integers, floats):
+            learner.partial_fit(images, labels)
+        state, sampled = np.frombuffer(integers.state, np.uint8), floats._sampled.numpy()
+        generator, alignment = 8, 64
+        np.testing.assert_array_equal(sampled[:generator], state[:generator])
+        np.testing.assert_array_equal(sampled[alignment:], state[-(len(sampled) - alignment) :])
 
 
 @pytest.mark.parametrize("strategy", ["lr", "cwr"])
 @pytest.mark.parametrize("count_replayed", [True, False])
 @pytest.mark.parametrize("seed", range(4))
 def test_logits_are_close_to_the_engine_s(strategy: str, count_replayed: bool, seed: int) -> None:
-    """Three experiences of one mini-batch an epoch that replays all latents equally often: no draw matters."""
+    """Three experiences of several mini-batches each: one seed shows both learners the same patterns."""
     rng = np.random.default_rng(seed)
     program = random_program(rng, q_f=16, latent_bits=8, blocks=2, downsample=False, pool_features=False, **SHAPE)
     settings = Settings(
         strategy,
         classes=6,
         replay_per_class=8,
-        batch_new=16,
-        batch_replayed=32,
+        batch_new=5,
+        batch_replayed=7,
         count_replayed=count_replayed,
         learning_rates={"head": 0.0005, "binary": 0.2, "norm": 0.2, "bias": 0.2, "weight": 0.2},
     )

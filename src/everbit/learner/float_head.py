@@ -39,12 +39,12 @@ class FloatHead:
         """The tensors that outlive an experience, by name."""
         return {"cw": self.cw, "past": self.past}
 
-    def begin_experience(self, present: NDArray[np.bool_]) -> None:
+    def begin_experience(self, present: NDArray[np.uint8]) -> None:
         """Starts tw from cw: CWR* for the classes present only, from 0 for all others.
 
-        present: the classes among the experience's patterns and the replayed ones, bool [classes].
+        present: 1 for the classes among the experience's patterns and the replayed ones, uint8 [classes].
         """
-        kept = torch.from_numpy(present.copy()) if self.cwr else torch.ones(len(self.cw), dtype=torch.bool)
+        kept = torch.from_numpy(present > 0) if self.cwr else torch.ones(len(self.cw), dtype=torch.bool)
         self.tw.data = torch.where(kept[:, None], self.cw, 0.0)
 
     def loss(self, features: Tensor, labels: Tensor) -> tuple[Tensor, int]:

@@ -1,12 +1,13 @@
 """The float baseline: a program learned by PyTorch in float32, by the same rules as the engine's integers.
 
-Same latents, replay memory, mini-batches, CWR* and learning rates; only the arithmetic differs, and the random draws.
-On one machine, with one number of threads, a seed gives one result.
+Same latents, replay memory, mini-batches, CWR* and learning rates: the engine's own sampler draws, so that a seed shows
+both the same patterns in the same order, and only the arithmetic differs. On one machine, with one number of threads, a
+seed gives one result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,15 +16,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from everbit import engine
 from everbit.compile.program import Program
 from everbit.data.images import as_images, as_labels
 from everbit.errors import ConfigurationError, FormatError
 from everbit.formats.labels import label_from_json, label_to_json
 from everbit.formats.model_file import program_bytes, program_from_bytes
+from everbit.learner.engine_options import sampler_options
 from everbit.learner.float_head import FloatHead
 from everbit.learner.float_latent import LATENTS
 from everbit.learner.float_network import FloatNetwork
-from everbit.learner.float_replay import FloatReplayMemory
 from everbit.learner.labels import index_labels
 from everbit.learner.protocol import Progress
 from everbit.learner.settings import Settings, refuse_memory_limit
@@ -33,38 +35,29 @@ KIND = "float"
 _LATENTS_AT_ONCE = 256
 
 
-def _passes(count: int, generator: np.random.Generator) -> Iterator[int]:
-    """Indices 0..count-1 in shuffled passes without end: all of them before any comes again."""
-    while True:
-        yield from generator.permutation(count).tolist()
-
-
 class FloatLearner:
     """A binary network that learns new classes in float32, see `everbit.learner.protocol.ContinualLearner`.
 
     latent: "program" for the program's own latent bits, "float" to keep latents unquantized: latent replay in floating
     point throughout, AR1* without its penalty on the weights (R21's and V24's float baseline). Settings as for
-    `Learner`, except that a limit of memory and shared_replay need the engine. Errors as there; after one, nothing has
-    changed.
+    `Learner`, except that a limit of memory needs the engine. Errors as there; after one, nothing has changed.
     """
 
     def __init__(self, program: Program, settings: Settings | None = None, *, latent: str = "program") -> None:
         self.program = program
         self.settings = settings or Settings()
         refuse_memory_limit(self.settings, "the float learner")
-        if self.settings.shared_replay:
-            raise ConfigurationError("the float learner keeps the same places for every class: leave shared_replay out")
         if latent not in LATENTS:
             raise ConfigurationError(f"unknown latent {latent!r}: choose one of {', '.join(LATENTS)}")
         self.latent = latent
         self._labels: list[Hashable] = list(program.head.labels)
         self._classes = len(self._labels) + self.settings.classes
-        self._experiences = 0
         self._network = FloatNetwork(program, latent)
         self._head = FloatHead(self._classes, program.features, self.settings.rule.cwr)
         self._head.know(program.head)
-        classes = self._classes if self.settings.rule.replay else 0
-        self._replay = FloatReplayMemory(classes, self.settings.replay_per_class, self._network.latent.stored_bytes)
+        sampler = self._sampler(1)
+        self._replay_bytes = sampler.replay_bytes
+        self._sampled = torch.from_numpy(sampler.state())  # the replay memory and the draws to come
 
     @property
     def classes_(self) -> list[Hashable]:
@@ -78,8 +71,8 @@ class FloatLearner:
         What PyTorch takes for activations and gradients comes on top.
         """
         kept = [*self._network.parameters(), self._head.cw, self._head.tw, self._head.past]
-        replay = self._replay.bytes
-        return {"replay": replay, "total": replay + sum(t.numel() * t.element_size() for t in kept)}
+        total = self._replay_bytes + sum(t.numel() * t.element_size() for t in kept)
+        return {"replay": self._replay_bytes, "total": total}
 
     def partial_fit(
         self, images: object, labels: Sequence[Hashable], *, epochs: int | None = None, progress: Progress | None = None
@@ -90,7 +83,7 @@ class FloatLearner:
         indices, known = index_labels(as_labels(labels, len(batch)), self._labels, self._classes)
         before, labels_before = {name: tensor.clone() for name, tensor in self._state().items()}, self._labels
         try:
-            self._learn(self._network.encode(batch), indices.astype(np.int64), epochs, progress)
+            self._learn(self._network.encode(batch), indices, epochs, progress)
             self._labels = known
         except BaseException:
             self._restore(before)  # an interrupted experience leaves the learner as it was
@@ -141,51 +134,28 @@ class FloatLearner:
         return learner
 
     def _learn(
-        self, latents: NDArray[np.uint8], labels: NDArray[np.int64], epochs: int, progress: Progress | None
+        self, latents: NDArray[np.uint8], labels: NDArray[np.int32], epochs: int, progress: Progress | None
     ) -> None:
         """One experience of stored latents [N, bytes] and class indices [N]: training, consolidation, replay memory."""
-        # Draws depend on the seed and the experience's number alone: a saved learner has no generator to keep.
-        sequence = np.random.SeedSequence(self.settings.seed, spawn_key=(self._experiences,))
-        generator = np.random.Generator(np.random.Philox(sequence))
-        replayed, replayed_labels = self._replay.contents()
-        counts = np.bincount(labels, minlength=self._classes)
-        replayed_counts = np.bincount(replayed_labels, minlength=self._classes)
-        self._head.begin_experience(counts + replayed_counts > 0)
-        self._train(latents, labels, replayed, replayed_labels, epochs, generator, progress)
-        self._head.end_experience(counts + replayed_counts if self.settings.count_replayed else counts)
-        if self.settings.rule.replay:
-            for latent, label in zip(latents, labels.tolist(), strict=True):
-                self._replay.offer(latent, label, generator)
-        self._experiences += 1
+        sampler, optimizer = self._sampler(len(latents)), self._optimizer()
+        sampler.restore(self._sampled.numpy())
+        sampler.add(latents, labels)
+        steps = sampler.begin(epochs)
+        self._head.begin_experience(sampler.present())
+        for step in range(1, steps + 1):
+            batch, targets = sampler.draw()
+            right = self._step(optimizer, batch, torch.from_numpy(targets))
+            if progress is not None:
+                progress(step, steps, right / len(batch))
+        self._head.end_experience(sampler.counts())
+        sampler.end()
+        self._sampled.copy_(torch.from_numpy(sampler.state()))
 
-    def _train(
-        self,
-        latents: NDArray[np.uint8],
-        labels: NDArray[np.int64],
-        replayed: NDArray[np.uint8],
-        replayed_labels: NDArray[np.int64],
-        epochs: int,
-        generator: np.random.Generator,
-        progress: Progress | None,
-    ) -> None:
-        """Mini-batches of new patterns, each with its share of replayed ones drawn in cyclic shuffled passes."""
-        settings, optimizer = self.settings, self._optimizer()
-        starts = range(0, len(latents), settings.batch_new)
-        replay_order = _passes(len(replayed), generator)
-        done = 0
-        for _ in range(epochs):
-            order = generator.permutation(len(latents))
-            for start in starts:
-                new = order[start : start + settings.batch_new]
-                # A last, smaller batch keeps the proportion of new to replayed patterns.
-                share = -(-settings.batch_replayed * len(new) // settings.batch_new) if len(replayed) else 0
-                old = [next(replay_order) for _ in range(share)]
-                batch = np.concatenate([latents[new], replayed[old]])
-                targets = torch.from_numpy(np.concatenate([labels[new], replayed_labels[old]]))
-                right = self._step(optimizer, batch, targets)
-                done += 1
-                if progress is not None:
-                    progress(done, epochs * len(starts), right / len(batch))
+    def _sampler(self, experience_images: int) -> engine.Sampler:
+        """A new one. Raises ConfigurationError for a replay memory that cannot be."""
+        slots = self.settings.replay_slots
+        options = sampler_options(self.settings, self._classes, slots, experience_images)
+        return engine.Sampler(options, self._network.latent.stored_bytes)
 
     def _step(self, optimizer: torch.optim.Optimizer, batch: NDArray[np.uint8], targets: Tensor) -> int:
         """One step of SGD; returns how many of the batch were right before it."""
@@ -220,9 +190,7 @@ class FloatLearner:
         return {
             **self._network.learnable_state(),
             **{f"head.{name}": tensor for name, tensor in self._head.state().items()},
-            "replay.patterns": torch.from_numpy(self._replay.patterns),
-            "replay.seen": torch.from_numpy(self._replay.seen),
-            "experiences": torch.tensor([self._experiences]),
+            "sampler": self._sampled,
         }
 
     def _name_classes(self, labels: list[Hashable]) -> None:
@@ -240,6 +208,6 @@ class FloatLearner:
         for name, tensor in own.items():
             if state[name].shape != tensor.shape or state[name].dtype != tensor.dtype:
                 raise ValueError(f"{name} is {state[name].dtype} {list(state[name].shape)}, not {list(tensor.shape)}")
+        self._sampler(1).restore(state["sampler"].numpy())  # raises for a replay memory that cannot be
         for name, tensor in own.items():
             tensor.copy_(state[name])
-        self._experiences = int(state["experiences"])
