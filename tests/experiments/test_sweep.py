@@ -93,6 +93,17 @@ def test_a_sweep_goes_on_after_a_kill(root: Path, tmp_path: Path, expected: list
     assert all(path.stat().st_mtime_ns == time_ns for path, time_ns in finished.items())
 
 
+def test_options_reach_every_configuration(root: Path, tmp_path: Path) -> None:
+    command = ["sweep", "nc", "--data", "cifar10", "--root", str(root), "--model", str(root / "small.everbit")]
+    command += ["--seeds", "1", "--workers", "1", "--cache", str(tmp_path / "runs"), "--quiet"]
+    swept = ["--learner", "lr", "--learner", "cwr", "--preset", "accurate", "--epochs", "1"]
+    shown = CliRunner().invoke(app, [*command, *swept, "--json", str(tmp_path / "r.json")])
+    assert shown.exit_code == 0, shown.output
+    found = [result["configuration"] for result in json.loads((tmp_path / "r.json").read_text())]
+    assert [(c["learner"], c["epochs"], c["shared_replay"]) for c in found] == [("lr", 1, True), ("cwr", 1, True)]
+    assert CliRunner().invoke(app, [*command, "--cut", "block1"]).exit_code == 1
+
+
 def test_mistakes_reach_the_user(root: Path, tmp_path: Path) -> None:
     job = Job(configurations(root)[0], 0, tmp_path / "nowhere")
     with pytest.raises(DataError, match="nowhere"):

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from everbit.experiments import experiment_options as options
+
 
 def parse_learning_rates(pairs: list[str]) -> dict[str, float]:
     """{"head": 0.05} of ["head=0.05"]. Raises ConfigurationError for anything else."""
@@ -28,27 +30,25 @@ def experiment_command(
         str, typer.Argument(help="nc (new classes), ni (new instances), nicv2 (both), joint (all at once).")
     ],
     data: Annotated[str, typer.Option(help="Data set: cifar10, core50, ... or folder:PATH.")] = "cifar10",
-    root: Annotated[Path | None, typer.Option(help="Folder of the data set's file.")] = None,
+    root: options.Root = None,
     model: Annotated[str, typer.Option(help="A network of the zoo, or the path of an .everbit file.")] = "birealnet18",
-    weights: Annotated[Path | None, typer.Option(help="Backbone file for the network, not the package's.")] = None,
-    width: Annotated[float, typer.Option(help="Multiplier of the network's filters.")] = 0.5,
-    image_size: Annotated[
-        int | None, typer.Option(help="Pixels a side of the network's images; default those its stem is made for.")
-    ] = None,
-    cut: Annotated[str | None, typer.Option(help="Module whose output is the latent, or input.")] = None,
+    weights: options.Weights = None,
+    width: options.Width = 0.5,
+    image_size: options.ImageSize = None,
+    cut: options.Cut = None,
     bits: Annotated[str, typer.Option(help="Bit widths F,BIN,NONBIN,LATENT.")] = "8,16,16,1",
-    learner: Annotated[str, typer.Option(help="naive, cwr, lr, cumulative, ncm, float or float_latents.")] = "lr",
-    seeds: Annotated[int, typer.Option(min=1, help="Class orders: seeds 0 to N - 1.")] = 3,
-    images_per_class: Annotated[int | None, typer.Option(min=1, help="At most, for training; default all.")] = None,
-    test_images_per_class: Annotated[int | None, typer.Option(min=1, help="At most, for a quick look.")] = None,
+    learner: Annotated[
+        str, typer.Option(help="naive, cwr, lr, cumulative, ncm, float, float_cwr or float_latents.")
+    ] = "lr",
+    seeds: options.Seeds = 3,
+    images_per_class: options.ImagesPerClass = None,
+    test_images_per_class: options.TestImagesPerClass = None,
     experiences: Annotated[int | None, typer.Option(min=1, help="Number of experiences; default the usual.")] = None,
     class_order: Annotated[
         str | None, typer.Option(help="Order of new classes, 3,1,2,...; default one for each seed.")
     ] = None,
-    preset: Annotated[
-        str, typer.Option(help="Settings that go together: v24 or accurate; others override them.")
-    ] = "v24",
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the images of an experience.")] = None,
+    preset: options.Preset = "v24",
+    epochs: options.Epochs = None,
     replay_per_class: Annotated[int, typer.Option(min=1, help="Latents kept of a class.")] = 30,
     shared_replay: Annotated[
         bool | None, typer.Option("--shared-replay/--own-replay", help="Whether classes seen share all places.")
@@ -72,8 +72,8 @@ def experiment_command(
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder for TensorBoard: the same numbers as curves, a run for each seed.")
     ] = None,
-    cache: Annotated[Path, typer.Option(help="Folder of finished and unfinished runs.")] = Path("out/experiments"),
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    cache: options.Cache = Path("out/experiments"),
+    quiet: options.Quiet = False,
 ) -> None:
     """Learn a data set as a stream of experiences and report the accuracies, for several class orders.
 

@@ -97,10 +97,14 @@ def sweep_configurations(
     cache: Path,
     *,
     root: Path | None = None,
+    weights: Path | None = None,
     finished: Finished | None = None,
 ) -> list[dict[str, Any]]:
-    """The result of each configuration, as `everbit experiment` gives it, all runs of all of them swept together."""
-    jobs = [Job(configuration, seed, root) for configuration in configurations for seed in seeds]
+    """The result of each configuration, as `everbit experiment` gives it, all runs of all of them swept together.
+
+    root, weights: of every job.
+    """
+    jobs = [Job(configuration, seed, root, weights) for configuration in configurations for seed in seeds]
     runs = sweep(jobs, executor, cache, finished)
     return [
         summarized(configuration, runs[index * len(seeds) : (index + 1) * len(seeds)])

@@ -8,24 +8,39 @@ from typing import Annotated
 
 import typer
 
+from everbit.experiments import experiment_options as options
+
 
 def sweep_command(
     scenario: Annotated[str, typer.Argument(help="A scenario of `everbit experiment`.")],
-    data: Annotated[list[str], typer.Option(help="Data set. May be repeated, as all up to --replay-per-class.")],
-    model: Annotated[list[str], typer.Option(help="A network of the zoo, or the path of an .everbit file.")],
-    bits: Annotated[list[str] | None, typer.Option(help="Bit widths F,BIN,NONBIN,LATENT.")] = None,
-    learner: Annotated[list[str] | None, typer.Option(help="A learner of `everbit experiment`.")] = None,
-    replay_per_class: Annotated[list[int] | None, typer.Option(min=1, help="Latents kept of a class.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Class orders: seeds 0 to N - 1.")] = 3,
-    images_per_class: Annotated[int | None, typer.Option(min=1, help="At most, for training; default all.")] = None,
-    test_images_per_class: Annotated[int | None, typer.Option(min=1, help="At most, for a quick look.")] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the images of an experience.")] = 5,
-    root: Annotated[Path | None, typer.Option(help="Folder of the data sets; default EVERBIT_DATA.")] = None,
+    data: Annotated[list[str], typer.Option(help="Data set. Repeat it for more.")],
+    model: Annotated[
+        list[str], typer.Option(help="A network of the zoo, or the path of an .everbit file. Repeat it for more.")
+    ],
+    bits: Annotated[
+        list[str] | None, typer.Option(help="Bit widths F,BIN,NONBIN,LATENT; default 8,16,16,1. Repeat it for more.")
+    ] = None,
+    learner: Annotated[
+        list[str] | None, typer.Option(help="A learner of `everbit experiment`; default lr. Repeat it for more.")
+    ] = None,
+    replay_per_class: Annotated[
+        list[int] | None, typer.Option(min=1, help="Latents kept of a class; default 30. Repeat it for more.")
+    ] = None,
+    seeds: options.Seeds = 3,
+    images_per_class: options.ImagesPerClass = None,
+    test_images_per_class: options.TestImagesPerClass = None,
+    width: options.Width = 0.5,
+    image_size: options.ImageSize = None,
+    cut: options.Cut = None,
+    weights: options.Weights = None,
+    preset: options.Preset = "v24",
+    epochs: options.Epochs = None,
+    root: options.Root = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one a processor.")] = None,
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster to run on instead.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the results here.")] = None,
-    cache: Annotated[Path, typer.Option(help="Folder of finished and unfinished runs.")] = Path("out/experiments"),
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    cache: options.Cache = Path("out/experiments"),
+    quiet: options.Quiet = False,
 ) -> None:
     """Run an experiment for every combination of data sets, models, widths, learners and replay memories.
 
@@ -42,9 +57,11 @@ def sweep_command(
     from everbit.experiments.sweep import Job, sweep_configurations
     from everbit.experiments.sweep_progress import shown_sweep
     from everbit.experiments.sweep_table import sweep_table
+    from everbit.learner.settings import preset_options
     from everbit.quantize.widths import Widths
     from everbit.whole_file import replacing
 
+    chosen = {**preset_options(preset), **({} if epochs is None else {"epochs": epochs})}
     configurations = [
         Configuration(
             scenario=scenario,
@@ -52,10 +69,13 @@ def sweep_command(
             model=one_model,
             bits=Widths.parse(one_bits),
             learner=one_learner,
-            replay_per_class=one_replay,
+            cut=cut,
+            width=width,
+            image_size=image_size,
             images_per_class=images_per_class,
             test_images_per_class=test_images_per_class,
-            epochs=epochs,
+            replay_per_class=one_replay,
+            **chosen,
         )
         for one_data, one_model, one_learner, one_bits, one_replay in product(
             data, model, learner or ["lr"], bits or ["8,16,16,1"], replay_per_class or [30]
@@ -65,10 +85,10 @@ def sweep_command(
         writable_folder(json_file.parent, [json_file.name])
     folder = writable_folder(cache, [])
     console = Console(stderr=True, quiet=quiet)
-    jobs = [Job(configuration, seed, root) for configuration in configurations for seed in range(seeds)]
+    jobs = [Job(configuration, seed, root, weights) for configuration in configurations for seed in range(seeds)]
     with shown_sweep(console, jobs) as finished:
-        executor = executor_of(workers, ray)
-        results = sweep_configurations(configurations, range(seeds), executor, folder, root=root, finished=finished)
+        executor, places = executor_of(workers, ray), {"root": root, "weights": weights}
+        results = sweep_configurations(configurations, range(seeds), executor, folder, **places, finished=finished)
     Console().print(sweep_table(results))
     if json_file is not None:
         with replacing(json_file) as partial:

@@ -8,16 +8,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from everbit._engine import planned_memory
 from everbit.compile.compiler import compile_program
-from everbit.compile.image import program_image
 from everbit.compile.program import Program
 from everbit.experiments.reproductions.claims import Verdict
 from everbit.experiments.reproductions.drawing import draw_bars
 from everbit.experiments.reproductions.outcome import Outcome, Table
 from everbit.experiments.reproductions.scales import Scale
-from everbit.learner.learner import Learner
-from everbit.learner.settings import Settings
+from everbit.learner.settings import Settings, program_widths
+from everbit.plan.memory import EXPERIENCE, LEARNED, REPLAY, TABLES, learner_memory
 from everbit.quantize.widths import Widths
 from everbit.zoo.cuts import image_shape
 from everbit.zoo.inputs import to_input
@@ -28,7 +26,7 @@ LIMIT = 64 * MB
 CLASSES, LATENTS = 50, 3000
 """CORe50's classes, and latents of all of them."""
 
-EXPERIENCE = 300
+EXPERIENCE_IMAGES = 300
 """Images of an experience of NICv2-391, R21's protocol: a few seconds of video."""
 
 ADDRESS_BYTES = 4
@@ -66,32 +64,6 @@ CASES = (
 """Counted from 0, the convolution that the first is cut behind is MobileNetV1's number 23."""
 
 
-@dataclass(frozen=True)
-class Use:
-    """Bytes by purpose. program: the constants, which a device only reads. planned: all else (docs/c_api.md)."""
-
-    latent_bytes: int
-    program: int
-    planned: dict[str, int]
-
-    @property
-    def total(self) -> int:
-        return self.program + self.planned["total"]
-
-    @property
-    def by_purpose(self) -> dict[str, int]:
-        """Parts that add up to the total."""
-        planned = self.planned
-        return {
-            "replayed latents": planned["replay"],
-            "latents of an experience": planned["experience"],
-            "program": self.program,
-            "what learns": planned["state"] - planned["replay"],
-            "activations, gradients, scratch": planned["shared"],
-            "tables": planned["fixed"] + planned["handle"],
-        }
-
-
 def case_program(case: Case) -> Program:
     """Random weights: what a learner takes depends on shapes and widths, but for channels that 8 bits need twice."""
     torch.manual_seed(0)
@@ -106,52 +78,64 @@ def case_program(case: Case) -> Program:
     return compile_program(network, pixels, cut=case.cut, widths=Widths(latent=case.latent))
 
 
-def memory_of(case: Case) -> Use:
-    """What a learner with R21's replay memory takes."""
-    program = case_program(case)
+def case_memory(program: Program, case: Case) -> dict[str, int]:
+    """Bytes by purpose of a learner with R21's replay memory; program: the constants, which a device only reads."""
     settings = Settings(
         classes=CLASSES,
         replay_per_class=LATENTS // CLASSES,
-        experience_images=EXPERIENCE,
+        experience_images=EXPERIENCE_IMAGES,
         batch_new=case.new,
         batch_replayed=4 * case.new,
     )
-    options = Learner(program, settings).engine_options | {"threads": 1}
-    image = program_image(program)
-    return Use(program.latent_bytes, len(image), planned_memory(image, options, ADDRESS_BYTES))
+    widths = program_widths(program.q_f, program.latent_bits, None)
+    memory = learner_memory(program, settings, widths, ADDRESS_BYTES)
+    return {
+        REPLAY: memory.by_purpose[REPLAY],
+        "latents of an experience": memory.by_purpose[EXPERIENCE],
+        "program": memory.program,
+        LEARNED: memory.by_purpose[LEARNED],
+        "activations, gradients, scratch": memory.shared,
+        TABLES: memory.by_purpose[TABLES],
+    }
 
 
 def r21_memory_outcome(scale: Scale) -> Outcome:
     """R21's whole system in memory, and binary networks with latents of one bit beside it."""
-    uses = {case: memory_of(case) for case in CASES}
-    purposes = list(next(iter(uses.values())).by_purpose)
+    programs = {case: case_program(case) for case in CASES}
+    uses = {case: case_memory(program, case) for case, program in programs.items()}
+    totals = {case: sum(use.values()) for case, use in uses.items()}
+    purposes = list(next(iter(uses.values())))
     verdicts = [
-        Verdict(f"{case.name}: less than 64 MB", f"{use.total / MB:.1f} MB", (LIMIT - use.total) / MB, "MB")
-        for case, use in uses.items()
+        Verdict(f"{case.name}: less than 64 MB", f"{total / MB:.1f} MB", (LIMIT - total) / MB, "MB")
+        for case, total in totals.items()
         if case.claimed
     ]
     rows = [
         (
             case.name,
-            f"{use.latent_bytes:,}",
-            *(f"{size:,}" for size in use.by_purpose.values()),
-            f"{use.total / MB:.1f} MB",
+            f"{programs[case].latent_bytes:,}",
+            *(f"{size:,}" for size in use.values()),
+            f"{totals[case] / MB:.1f} MB",
         )
         for case, use in uses.items()
     ]
-    replayed = [use.planned["replay"] / MB for use in uses.values()]
-    totals = [use.total / MB for use in uses.values()]
-    bars = {"replayed latents": replayed, "total": totals}
+    bars = {
+        REPLAY: [use[REPLAY] / MB for use in uses.values()],
+        "total": [total / MB for total in totals.values()],
+    }
     return Outcome(
         "Memory of learning with 3,000 latents",
         "R21: a whole system with 3,000 latents of 8 bits takes less than 64 MB.",
         verdicts,
-        {case.name: {**use.by_purpose, "latent": use.latent_bytes, "total": use.total} for case, use in uses.items()},
+        {
+            case.name: {**use, "latent": programs[case].latent_bytes, "total": totals[case]}
+            for case, use in uses.items()
+        },
         Table(("network", "a latent", *purposes, "total"), rows),
         draw=lambda: draw_bars([case.name for case in CASES], bars, "MB"),
         notes=(
             f"Bytes, planned for scalar kernels and 32-bit addresses; {CLASSES} classes, {LATENTS // CLASSES} latents "
-            f"of each, experiences of {EXPERIENCE} images, images of {IMAGE_SIZE} pixels, activations of 8 bits, "
+            f"of each, experiences of {EXPERIENCE_IMAGES} images of {IMAGE_SIZE} pixels, activations of 8 bits, "
             "gradients and what learns of 16.",
             "The program is what a device may keep in flash.",
         ),
