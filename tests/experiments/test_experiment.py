@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from everbit import cli
 from everbit.data.datasets import Dataset
 from everbit.errors import ConfigurationError, FormatError, ImageError
-from everbit.experiments.configuration import Configuration
+from everbit.experiments.configuration import LEARNERS, Configuration
 from everbit.experiments.experiment import run_experiment
 from everbit.experiments.models import CompiledModel, cut_network, model_source
 from everbit.experiments.run_cache import RunCache, RunProgress
@@ -95,7 +95,9 @@ def command(folder: Path, *options: str, cache: str = "cache") -> list[str]:
     return ["experiment", "nc", *fixed, "--epochs", "2", "--cache", str(folder / cache), "--quiet", *options]
 
 
-@pytest.mark.parametrize("learner", ["naive", "cwr", "lr", "cumulative", "ncm", "float", "float_latents"])
+@pytest.mark.parametrize(
+    "learner", ["naive", "cwr", "lr", "cumulative", "ncm", "float", "float_network", "float_latents"]
+)
 def test_every_learner_gives_a_whole_result(source: CompiledModel, tmp_path: Path, learner: str) -> None:
     result = run_experiment(configuration(learner=learner), tiny_dataset(), source, 2, tmp_path)
     assert result.keys() == {"configuration", "runs", "mean_final_accuracy", "std_final_accuracy"}
@@ -254,7 +256,7 @@ def test_the_command_writes_json_and_prints_a_table(folder: Path, tmp_path: Path
     ("options", "cause"),
     [
         (["--model", "resnet50"], "unknown model 'resnet50'"),
-        (["--learner", "best"], "choose one of naive, cwr, lr, cumulative, ncm, float, float_cwr, float_latents"),
+        (["--learner", "best"], f"choose one of {', '.join(LEARNERS)}"),
         (["--data", "imagenet"], "unknown data set 'imagenet'"),
         (["--data", "cifar100"], "cifar100_q95.npz is not in"),
         (["--bits", "8,16"], "write F,BIN,NONBIN,LATENT"),

@@ -60,13 +60,15 @@ LEARNERS: dict[str, LearnerKind | FloatKind] = {
     "lr": LearnerKind("lr"),
     "cumulative": LearnerKind("joint", CumulativeLearner),
     "ncm": LearnerKind("cwr", NearestMeanLearner),
-    "float": FloatKind("lr", "program"),
-    "float_cwr": FloatKind("cwr", "program"),
+    "float": FloatKind("lr", "engine"),
+    "float_cwr": FloatKind("cwr", "engine"),
+    "float_network": FloatKind("lr", "program"),
     "float_latents": FloatKind("lr", "float"),
 }
 """naive, cwr, lr: by the engine. cumulative: the engine on all images so far, anew each time, the upper bound. ncm:
-nearest class mean on the engine's latents. float, float_cwr: lr and cwr in float32 with the same latents.
-float_latents: with float32 latents too, AR1* without its penalty on the weights."""
+nearest class mean on the engine's latents. float, float_cwr: lr and cwr in float32 on the engine's latents.
+float_network: lr in float32, frozen part included, on latents of the same bits. float_latents: with float32 latents
+too, AR1* without its penalty on the weights."""
 
 
 @dataclass(frozen=True)

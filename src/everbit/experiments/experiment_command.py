@@ -38,7 +38,7 @@ def experiment_command(
     cut: options.Cut = None,
     bits: Annotated[str, typer.Option(help="Bit widths F,BIN,NONBIN,LATENT.")] = "8,16,16,1",
     learner: Annotated[
-        str, typer.Option(help="naive, cwr, lr, cumulative, ncm, float, float_cwr or float_latents.")
+        str, typer.Option(help="naive, cwr, lr, cumulative, ncm, float, float_cwr, float_network or float_latents.")
     ] = "lr",
     seeds: options.Seeds = 3,
     images_per_class: options.ImagesPerClass = None,

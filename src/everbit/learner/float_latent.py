@@ -92,5 +92,10 @@ class RealLatent:
         return torch.from_numpy(values).permute(0, 3, 1, 2).contiguous()
 
 
-LATENTS: dict[str, type[QuantizedLatent] | type[RealLatent]] = {"program": QuantizedLatent, "float": RealLatent}
-"""program: at the program's bits. float: not quantized, the latent replay of R21's and V24's float baselines."""
+LATENTS: dict[str, type[QuantizedLatent] | type[RealLatent]] = {
+    "engine": QuantizedLatent,
+    "program": QuantizedLatent,
+    "float": RealLatent,
+}
+"""engine: the engine's own, so that learning alone is in floating point. program: at the program's bits, of a frozen
+part in float32. float: of that too, but not quantized, the latent replay of R21's and V24's float baselines."""

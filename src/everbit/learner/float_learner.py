@@ -1,8 +1,8 @@
 """The float baseline: a program learned by PyTorch in float32, by the same rules as the engine's integers.
 
-Same latents, replay memory, mini-batches, CWR* and learning rates: the engine's own sampler draws, so that a seed shows
-both the same patterns in the same order, and only the arithmetic differs. On one machine, with one number of threads, a
-seed gives one result.
+Same latents, replay memory, mini-batches, CWR* and learning rates: the engine encodes and draws, so that a seed shows
+both the same patterns in the same order, and only the arithmetic of learning differs. On one machine, with one number
+of threads, a seed gives one result.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ _LATENTS_AT_ONCE = 256
 class FloatLearner:
     """A binary network that learns new classes in float32, see `everbit.learner.protocol.ContinualLearner`.
 
-    latent: "program" for the program's own latent bits, "float" to keep latents unquantized: latent replay in floating
-    point throughout, AR1* without its penalty on the weights (R21's and V24's float baseline). Settings as for
-    `Learner`, except that a limit of memory needs the engine. Errors as there; after one, nothing has changed.
+    latent: what it learns from. "engine": the engine's latents; "program": latents of the program's bits, but the whole
+    network in float32; "float": float32 latents too, latent replay in floating point throughout, AR1* without its
+    penalty on the weights (R21's and V24's float baseline). Settings as for `Learner`, except that a limit of memory
+    needs the engine. Errors as there; after one, nothing has changed.
     """
 
-    def __init__(self, program: Program, settings: Settings | None = None, *, latent: str = "program") -> None:
+    def __init__(self, program: Program, settings: Settings | None = None, *, latent: str = "engine") -> None:
         self.program = program
         self.settings = settings or Settings()
         refuse_memory_limit(self.settings, "the float learner")
@@ -70,8 +71,8 @@ class FloatLearner:
 
         What PyTorch takes for activations and gradients comes on top.
         """
-        kept = [*self._network.parameters(), self._head.cw, self._head.tw, self._head.past]
-        total = self._replay_bytes + sum(t.numel() * t.element_size() for t in kept)
+        head = [self._head.cw, self._head.tw, self._head.past]
+        total = self._replay_bytes + self._network.bytes + sum(t.numel() * t.element_size() for t in head)
         return {"replay": self._replay_bytes, "total": total}
 
     def partial_fit(

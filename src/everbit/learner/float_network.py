@@ -13,6 +13,7 @@ from everbit.compile.program import Tensor as ProgramTensor
 from everbit.learner.float_latent import LATENTS, LatentCode
 from everbit.learner.float_layers import FLOAT_LAYERS
 from everbit.learner.float_windows import BinaryConvolution
+from everbit.learner.latent_encoder import latent_encoder
 
 _IMAGES_AT_ONCE = 128
 
@@ -29,16 +30,18 @@ def saturated(value: Tensor, numbers: ProgramTensor) -> Tensor:
 class FloatNetwork(nn.Module):
     """The frozen and the learnable part of a program up to the features of the head.
 
-    latent: a key of LATENTS. Parameters of the learnable part take gradients, all others are constants.
+    latent: a key of LATENTS; with the engine's latents the frozen part is the engine's too. Parameters of the learnable
+    part take gradients, all others are constants.
     """
 
     def __init__(self, program: Program, latent: str) -> None:
         super().__init__()
         self.program = program
         self.latent: LatentCode = LATENTS[latent](program)
+        self.encoder = latent_encoder(program) if latent == "engine" else None
         self.layers = nn.ModuleDict()
         for index, layer in enumerate(program.layers):
-            if layer.kind == "latent":
+            if layer.kind == "latent" or (self.encoder is not None and index < program.latent_index):
                 continue
             sources = tuple(program.tensors[source] for source in layer.inputs)
             module = FLOAT_LAYERS[layer.kind](layer, sources, program.tensors[layer.output])
@@ -46,6 +49,8 @@ class FloatNetwork(nn.Module):
 
     def encode(self, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Stored latents, uint8 [N, latent.stored_bytes], of images uint8 [N, H, W, C]."""
+        if self.encoder is not None:
+            return self.encoder.latents(images)
         stored = np.empty((len(images), self.latent.stored_bytes), np.uint8)
         with torch.no_grad():
             for first in range(0, len(images), _IMAGES_AT_ONCE):
@@ -60,6 +65,12 @@ class FloatNetwork(nn.Module):
         self._run(cut + 1, len(self.program.layers), tensors)
         features: Tensor = tensors[self.program.layers[-1].output].permute(0, 2, 3, 1).flatten(1)
         return features
+
+    @property
+    def bytes(self) -> int:
+        """All parameters and constants, and what the engine takes for the frozen part."""
+        encoder = 0 if self.encoder is None else self.encoder.memory_use["total"]
+        return encoder + sum(p.numel() * p.element_size() for p in self.parameters())
 
     def learnable_by_kind(self) -> dict[str, list[nn.Parameter]]:
         """The learnable part's parameters by their kind of learning rate."""

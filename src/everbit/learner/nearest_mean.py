@@ -7,7 +7,7 @@ way they are parted into experiences matters, and nothing is ever forgotten.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from math import prod
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from everbit.formats.labels import label_from_json, label_to_json
 from everbit.formats.model_file import program_bytes, program_from_bytes
 from everbit.learner.class_means import ClassMeans, unpack_codes
 from everbit.learner.labels import index_labels
-from everbit.learner.learner import Learner
+from everbit.learner.latent_encoder import latent_encoder
 from everbit.learner.protocol import Progress
 from everbit.learner.settings import Settings, refuse_memory_limit
 from everbit.learner.tensor_file import Tensors, read_tensor_file, require_tensor, write_tensor_file
@@ -50,9 +50,7 @@ class NearestMeanLearner:
                 f"means of {self._bits}-bit latents are not exact: compile the model with latents of {MOST_BITS} bits "
                 "or fewer"
             )
-        bare = replace(program, head=replace(program.head, classifier=None))
-        smallest = Settings(strategy="cwr", classes=1, experience_images=1, batch_new=1, batch_replayed=0)
-        self._encoder = Learner(bare, smallest, widths)
+        self._encoder = latent_encoder(program, widths)
         self.widths = self._encoder.widths
         self._labels: list[Hashable] = []
         self._means = ClassMeans(self.settings.classes, self._values, self._bits)

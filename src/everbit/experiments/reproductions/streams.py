@@ -102,7 +102,7 @@ BINARY_WIDTHS = {
 
 LATENTS = {
     "float latents": _bits("8,16,16,1", learner="float_latents"),
-    "1-bit latents": _bits("8,16,16,1", learner="float"),
+    "1-bit latents": _bits("8,16,16,1", learner="float_network"),
     "30 a class": _bits("8,16,16,1"),
     "20 a class": _bits("8,16,16,1", replay_per_class=20),
     "15 a class": _bits("8,16,16,1", replay_per_class=15),
@@ -110,7 +110,7 @@ LATENTS = {
 
 R21_LATENTS = {
     "float latents": _bits("8,16,16,8", learner="float_latents"),
-    **{f"{bits}-bit latents": _bits(f"8,16,16,{bits}", learner="float") for bits in (8, 7, 6, 4, 2, 1)},
+    **{f"{bits}-bit latents": _bits(f"8,16,16,{bits}", learner="float_network") for bits in (8, 7, 6, 4, 2, 1)},
     "8-bit latents, integers": _bits("8,16,16,8"),
 }
 
