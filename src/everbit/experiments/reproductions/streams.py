@@ -102,7 +102,7 @@ BINARY_WIDTHS = {
 
 LATENTS = {
     "float latents": _bits("8,16,16,1", learner="float_latents"),
-    "1-bit latents": _bits("8,16,16,1", learner="float_network"),
+    "1-bit latents": _bits("8,16,16,1", learner="float"),
     "30 a class": _bits("8,16,16,1"),
     "20 a class": _bits("8,16,16,1", replay_per_class=20),
     "15 a class": _bits("8,16,16,1", replay_per_class=15),
