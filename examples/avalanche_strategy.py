@@ -1,4 +1,4 @@
-"""everbit in an Avalanche script, where `Naive` or `CWRStar` would stand: pip install "everbit[avalanche]".
+"""everbit in an Avalanche script, where `Naive` or `CWRStar` would stand; needs everbit[avalanche].
 
 Two new classes of Fashion-MNIST at a time; after each experience Avalanche prints accuracy and forgetting on the whole
 test stream.
