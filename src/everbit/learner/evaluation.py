@@ -20,6 +20,9 @@ AT_ONCE = 64
 CLASSES_OF_TOP5 = 10
 """Fewest classes among which being one of five says something."""
 
+NAMED = 5
+"""Unknown classes that an error names."""
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -37,10 +40,18 @@ class Evaluation:
 def class_numbers(labels: Sequence[Hashable], names: Sequence[str], all_of_them: bool) -> NDArray[np.int64]:
     """The number in a data set of each of a learner's classes, int64 [len(labels)].
 
-    By the set's class names, else by its class numbers, else by their order. all_of_them: to know fewer classes than
-    the set has is a mistake. Raises LabelError where the two do not fit.
+    By the set's class names, else by its class numbers, else by their order. all_of_them: they are those of a model
+    made for the set, so that to know fewer is a mistake; a learner's own words, though, must be names of the set. Raises
+    LabelError where the two do not fit.
     """
     positions = {name: number for number, name in enumerate(names)}
+    unknown = [label for label in labels if isinstance(label, str) and label not in positions]
+    if unknown and not all_of_them:
+        more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
+        raise LabelError(
+            f"the learner knows classes that the data set lacks: {', '.join(unknown[:NAMED])}{more}; name a data set "
+            "whose classes have the learner's names"
+        )
     if all(label in positions for label in labels):
         numbers = [positions[str(label)] for label in labels]
     elif all(type(label) is int and 0 <= label < len(names) for label in labels):
