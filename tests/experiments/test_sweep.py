@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -91,6 +92,31 @@ def test_a_sweep_goes_on_after_a_kill(root: Path, tmp_path: Path, expected: list
     assert [numbers(result) for result in results] == expected
     finished = {path: time_ns for path, time_ns in first.items() if not path.name.endswith(".partial.json")}
     assert all(path.stat().st_mtime_ns == time_ns for path, time_ns in finished.items())
+
+
+def test_the_base_install_sweeps(root: Path, tmp_path: Path) -> None:
+    """Without PyTorch, whose place here takes a module that is not to be found."""
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(name='torch')")
+    command = [sys.executable, "-m", "everbit.cli", "sweep", "nc", "--data", "cifar10", "--root", str(root)]
+    command += ["--model", str(root / "small.everbit"), "--epochs", "1", "--seeds", "1", "--workers", "1"]
+    command += ["--cache", str(tmp_path / "runs"), "--quiet"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    shown = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (shown.returncode, shown.stderr) == (0, "")
+
+
+def test_processes_that_cannot_begin_are_not_taken_for_a_lack_of_memory(root: Path, tmp_path: Path) -> None:
+    """Here for a script that each of them runs again."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys; from everbit.cli import app\n"
+        f"app(['sweep', 'nc', '--data', 'cifar10', '--root', {str(root)!r}, '--model', "
+        f"{str(root / 'small.everbit')!r}, '--seeds', '1', '--workers', '1', '--cache', {str(tmp_path / 'runs')!r}])"
+    )
+    shown = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert shown.returncode == 1
+    for cause in ("take fewer --workers", 'needs `if __name__ == "__main__":`'):
+        assert cause in shown.stderr.splitlines()[-1]
 
 
 def test_options_reach_every_configuration(root: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -46,7 +47,9 @@ class LocalProcesses:
                 losses += 1
                 if losses > MOST_LOSSES:
                     raise WorkerError(
-                        f"processes died {losses} times in a row, mostly for want of memory: take fewer --workers"
+                        f"processes died {losses} times in a row: where memory was short, take fewer --workers; where "
+                        "they could not begin, their own errors stand above, and a script that starts processes needs "
+                        '`if __name__ == "__main__":` around what it does'
                     ) from None
 
     def _run_pool(self, jobs: dict[int, Job], cache: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -71,9 +74,10 @@ class LocalProcesses:
 
 def _begin_process() -> None:
     """One thread a process, and none that outlives its parent."""
-    import torch
+    with suppress(ModuleNotFoundError):  # the base install runs the engine alone
+        import torch
 
-    torch.set_num_threads(1)
+        torch.set_num_threads(1)
     parent = multiprocessing.parent_process()
     assert parent is not None
 
