@@ -55,6 +55,15 @@ def threads() -> int:
     return int(wanted)
 
 
+def require_environment() -> None:
+    """Raises ConfigurationError for a senseless EVERBIT_ISA or EVERBIT_THREADS.
+
+    Whoever reads a learner's file asks first: what goes wrong later is then the file's fault.
+    """
+    _require_isa()
+    threads()
+
+
 def _require_isa() -> None:
     """Raises what EVERBIT_ISA got wrong: at first use, not at import of the package, where nobody could catch it."""
     wanted = os.environ.get("EVERBIT_ISA")

@@ -195,6 +195,16 @@ def test_a_file_that_is_none_is_named(start: Start, kind: Kind, images: NDArray[
             kind.learner.load(path)
 
 
+@pytest.mark.parametrize("variable", ["EVERBIT_THREADS", "EVERBIT_ISA"])
+def test_a_sound_file_is_not_blamed_for_the_environment(
+    variable: str, start: Start, kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start().save(tmp_path / "a.learner")
+    monkeypatch.setenv(variable, "foo")
+    with pytest.raises(ConfigurationError, match=rf"{variable} .*unset"):
+        kind.learner.load(tmp_path / "a.learner")
+
+
 def test_a_file_of_another_kind_is_refused(start: Start, kind: Kind, tmp_path: Path) -> None:
     start().save(tmp_path / "a.learner")
     for other in LEARNERS.values():

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from everbit.compile.program import Program
 from everbit.data.images import as_images, as_labels
+from everbit.engine import require_environment
 from everbit.errors import FormatError
 from everbit.learner.labels import index_labels
 from everbit.learner.learner import Learner
@@ -95,6 +96,7 @@ class CumulativeLearner:
     @classmethod
     def load(cls, path: str | Path) -> CumulativeLearner:
         """A saved learner, exactly as it was. Raises FormatError for a file that is none."""
+        require_environment()
         facts, tensors = read_tensor_file(Path(path), KIND)
         try:
             with tempfile.TemporaryDirectory() as folder:

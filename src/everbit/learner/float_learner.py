@@ -124,6 +124,7 @@ class FloatLearner:
     @classmethod
     def load(cls, path: str | Path) -> FloatLearner:
         """A saved learner, exactly as it was. Raises FormatError for a file that is none."""
+        engine.require_environment()
         facts, stored = read_tensor_file(Path(path), KIND)
         try:
             program = program_from_bytes(stored.pop("model").tobytes(), str(path))

@@ -183,6 +183,7 @@ class Learner:
     @classmethod
     def load(cls, path: str | Path) -> Learner:
         """A saved learner, exactly as it was. Raises FormatError for a file that is none."""
+        engine.require_environment()
         content = read_learner_file(Path(path))
         program = program_from_bytes(content.model, str(path))
         try:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from everbit import engine
 from everbit.compile.program import Program
 from everbit.data.images import as_images, as_labels
 from everbit.errors import CapacityError, ConfigurationError, FormatError
@@ -137,6 +138,7 @@ class NearestMeanLearner:
     @classmethod
     def load(cls, path: str | Path) -> NearestMeanLearner:
         """A saved learner, exactly as it was. Raises FormatError for a file that is none."""
+        engine.require_environment()
         facts, tensors = read_tensor_file(Path(path), KIND)
         try:
             model = require_tensor(tensors, "model", np.uint8, (None,)).tobytes()
