@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -133,8 +135,12 @@ def test_errors_say_what_would_work() -> None:
         build("birealnet18", stem="mnist")
     with pytest.raises(ConfigurationError, match="vgg_small has no stem"):
         build("vgg_small", stem="imagenet")
-    with pytest.raises(ConfigurationError, match="width is 0"):
-        build("birealnet18", width=0)
+    for width in (0, -1, 1e9, float("inf"), float("nan")):
+        with pytest.raises(
+            ConfigurationError,
+            match=rf"width is {re.escape(format(width, 'g'))}: give a multiplier above 0 and up to 16",
+        ):
+            build("birealnet18", width=width)
     with pytest.raises(ConfigurationError, match="classes is 0"):
         build("birealnet18", classes=0)
 

@@ -40,8 +40,8 @@ class Evaluation:
 def class_numbers(labels: Sequence[Hashable], names: Sequence[str], all_of_them: bool) -> NDArray[np.int64]:
     """The number in a data set of each of a learner's classes, int64 [len(labels)].
 
-    By the set's class names, else by its class numbers, else by their order. all_of_them: they are those of a model
-    made for the set, so that to know fewer is a mistake; a learner's own words, though, must be names of the set. Raises
+    By the set's class names, else by its class numbers, else by their order. all_of_them: a model was made for the set,
+    and to know fewer classes is a mistake; a learner may know fewer, but its words must be names of the set. Raises
     LabelError where the two do not fit.
     """
     positions = {name: number for number, name in enumerate(names)}

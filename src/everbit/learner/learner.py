@@ -19,8 +19,9 @@ from everbit.learner.engine_options import engine_options
 from everbit.learner.labels import index_labels
 from everbit.learner.learner_file import LearnerContent, read_learner_file, write_learner_file
 from everbit.learner.protocol import Progress
-from everbit.learner.settings import MOST_SLOTS, Settings, parse_bytes, program_widths, whole_number
+from everbit.learner.settings import MOST_SLOTS, Settings, parse_bytes, program_widths
 from everbit.quantize.widths import Widths
+from everbit.whole_number import whole_number
 from everbit.zoo.packaged import packaged_model
 
 LOGIT_UNIT = 2.0**-16

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import operator
 import re
 from dataclasses import dataclass, field, replace
-from typing import Any, SupportsFloat, SupportsIndex
+from typing import Any, SupportsFloat
 
 from everbit.compile.operations import PARAMETER_KINDS
 from everbit.errors import ConfigurationError
 from everbit.quantize.widths import Widths
+from everbit.whole_number import MOST_SEED, whole_number
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Settings:
             ("experience_images", 1, 2**24),
             ("batch_new", 1, 4096),
             ("batch_replayed", 0, 4096),
-            ("seed", 0, 2**64 - 1),
+            ("seed", 0, MOST_SEED),
         ):
             object.__setattr__(self, name, whole_number(name, getattr(self, name), least, most))
         if self.rounding not in ROUNDINGS:
@@ -136,13 +136,6 @@ def preset_options(name: str) -> dict[str, Any]:
     if name not in PRESETS:
         raise ConfigurationError(f"unknown preset {name!r}: choose one of {', '.join(PRESETS)}")
     return PRESETS[name]
-
-
-def whole_number(name: str, value: object, least: int, most: int) -> int:
-    """An option as an int. Raises ConfigurationError unless it is a whole number in its range."""
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex) or not least <= operator.index(value) <= most:
-        raise ConfigurationError(f"{name} is {value!r}: choose a whole number from {least} to {most}")
-    return operator.index(value)
 
 
 def refuse_memory_limit(settings: Settings, learner: str) -> None:

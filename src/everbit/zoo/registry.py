@@ -37,6 +37,9 @@ BUILDERS: dict[str, Callable[..., nn.Module]] = {
 }
 """Functions of `width` and `classes`, and of `stem` where a network has several."""
 
+MOST_WIDTH = 16
+"""Times the filters of the paper; weights grow with its square."""
+
 
 def build(name: str, width: float = 1.0, classes: int | None = None, stem: str | None = None) -> nn.Module:
     """A new network: `name` from BUILDERS, `width` times its filters, logits of `classes`.
@@ -47,6 +50,8 @@ def build(name: str, width: float = 1.0, classes: int | None = None, stem: str |
     """
     network = require_network(name, stem)
     stem = stem or network.stem
+    if not 0 < width <= MOST_WIDTH:
+        raise ConfigurationError(f"width is {width:g}: give a multiplier above 0 and up to {MOST_WIDTH}, such as 0.5")
     classes = CLASSES[stem] if classes is None else classes
     if classes < 1:
         raise ConfigurationError(f"classes is {classes}: a network needs at least 1")

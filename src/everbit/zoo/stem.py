@@ -11,8 +11,6 @@ from everbit.errors import ConfigurationError
 
 def scaled(filters: int, width: float) -> int:
     """Filters at a width multiplier: the nearest whole number, at least 1."""
-    if not width > 0:
-        raise ConfigurationError(f"width is {width}: give a multiplier above 0, such as 0.5")
     return max(1, round(filters * width))
 
 

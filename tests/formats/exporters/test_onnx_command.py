@@ -86,6 +86,7 @@ def test_mistakes_are_named_before_anything_is_written(tmp_path: Path) -> None:
         ),
         (["cnv", "-o", out, "--stem", "imagenet"], "cnv has no stem 'imagenet'"),
         (["cnv", "-o", out, "--width", "-1"], "give a multiplier above 0"),
+        (["mlp", "-o", out, "--seed", str(2**64)], "seed is 18446744073709551616: choose a whole number from 0 to"),
         ([PACKAGED, "-o", out, "--width", "1"], "leave these options out"),
         ([PACKAGED, "-o", out, "--seed", "0"], "leave these options out"),
         ([tmp_path / "text", "-o", out], "is no network file that can be imported"),

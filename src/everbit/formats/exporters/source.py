@@ -11,6 +11,7 @@ from torch import nn
 
 from everbit.errors import ConfigurationError
 from everbit.formats.importers import load_network
+from everbit.whole_number import seed_number
 from everbit.zoo.cuts import NETWORKS
 from everbit.zoo.registry import build
 from everbit.zoo.weights import is_backbone, load_weights, read_description
@@ -31,7 +32,11 @@ class Source:
 
 
 def network_of_the_zoo(name: str, width: float, classes: int | None, stem: str | None, seed: int) -> Source:
-    """A new network of the zoo, its weights random by `seed`; other options as everbit.zoo.registry.build."""
+    """A new network of the zoo, its weights random by `seed`; other options as everbit.zoo.registry.build.
+
+    Raises ConfigurationError.
+    """
+    seed = seed_number(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = build(name, width, classes, stem).eval()
