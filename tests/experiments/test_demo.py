@@ -19,7 +19,7 @@ from everbit.experiments import demo_command
 from everbit.experiments.demo import UNSEEN, DemoRun, Watcher, run_demo, start_demo
 from everbit.experiments.demo_report import demo_report, memory_parts
 from everbit.experiments.demo_result import demo_result
-from everbit.experiments.output_folder import writable_folder
+from everbit.output_folder import writable_folder
 from experiments.small_model import write_small_model
 
 LEARNERS = ["naive", "cwr", "lr_cwr"]

@@ -10,7 +10,7 @@ import typer
 from PIL import Image
 from typer.testing import CliRunner
 
-from everbit.errors import ConfigurationError
+from everbit.errors import ConfigurationError, OutputError
 from everbit.zoo.pretrain_command import pretrain_command
 from everbit.zoo.weights import export_backbone, read_description
 
@@ -71,13 +71,35 @@ def test_quiet_shows_nothing(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--epochs", "0"), ("--model", "x"), ("--precision", "int4"), ("--threads", "-1")]
+    ("option", "value"),
+    [
+        ("--epochs", "0"),
+        ("--model", "x"),
+        ("--precision", "int4"),
+        ("--threads", "-1"),
+        ("--seed", "-1"),
+        ("--seed", str(2**64)),
+        ("--width", "inf"),
+    ],
 )
 def test_wrong_options(root: Path, option: str, value: str) -> None:
     result = CliRunner().invoke(APP, options(root, **{option: value}))
     assert result.exit_code != 0
     assert isinstance(result.exception, (ConfigurationError, SystemExit))
     assert not (root / "net.safetensors").exists()
+
+
+@pytest.mark.parametrize("option", ["--out", "--checkpoint"])
+def test_a_file_that_cannot_be_written_is_found_before_training(root: Path, option: str) -> None:
+    result = CliRunner().invoke(APP, options(root, **{option: str(root / "cifar10.npz" / "net")}))
+    assert isinstance(result.exception, OutputError)
+    assert "epoch 1" not in result.output
+
+
+def test_another_run_is_told_by_what_differs(root: Path) -> None:
+    assert CliRunner().invoke(APP, options(root)).exit_code == 0
+    other = CliRunner().invoke(APP, options(root, **{"--epochs": "3", "--width": "0.125"}))
+    assert "another run (epochs 2, now 3; width 0.0625, now 0.125): use the same options" in str(other.exception)
 
 
 def test_the_stem_follows_the_data_and_is_an_option(root: Path) -> None:

@@ -63,7 +63,7 @@ def _measure(
     from everbit.benchmarks.result import run_measurements
     from everbit.benchmarks.result_table import result_table
     from everbit.errors import ConfigurationError
-    from everbit.experiments.output_folder import writable_folder
+    from everbit.output_folder import writable_folder
     from everbit.whole_file import replacing
 
     for name in only:

@@ -30,7 +30,7 @@ def demo_command(
     from everbit.experiments.demo_display import DemoDisplay
     from everbit.experiments.demo_report import demo_report
     from everbit.experiments.demo_result import demo_result
-    from everbit.experiments.output_folder import writable_folder
+    from everbit.output_folder import writable_folder
     from everbit.whole_file import replacing
 
     folder = writable_folder(out, ("result.json", "report.html"))

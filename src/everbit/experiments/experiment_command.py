@@ -90,8 +90,8 @@ def experiment_command(
     from everbit.experiments.experiment_table import experiment_table
     from everbit.experiments.logs import require_tensorboard, write_csv, write_tensorboard
     from everbit.experiments.models import model_source
-    from everbit.experiments.output_folder import writable_folder
     from everbit.learner.settings import preset_options
+    from everbit.output_folder import writable_folder
     from everbit.quantize.widths import Widths
     from everbit.whole_file import replacing
 

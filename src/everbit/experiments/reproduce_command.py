@@ -32,13 +32,13 @@ def reproduce_command(
 
     from everbit.errors import ConfigurationError
     from everbit.experiments.executors import executor_of
-    from everbit.experiments.output_folder import writable_folder
     from everbit.experiments.reproductions.pages import write_index, write_outcome
     from everbit.experiments.reproductions.reproduction import jobs_of, named, outcome_of
     from everbit.experiments.reproductions.scales import SCALES
     from everbit.experiments.reproductions.verdict_table import verdict_table
     from everbit.experiments.sweep import sweep
     from everbit.experiments.sweep_progress import shown_sweep
+    from everbit.output_folder import writable_folder
 
     if quick and full:
         raise ConfigurationError("--quick and --full were both given: choose one")

@@ -53,11 +53,11 @@ def sweep_command(
 
     from everbit.experiments.configuration import Configuration
     from everbit.experiments.executors import executor_of
-    from everbit.experiments.output_folder import writable_folder
     from everbit.experiments.sweep import Job, sweep_configurations
     from everbit.experiments.sweep_progress import shown_sweep
     from everbit.experiments.sweep_table import sweep_table
     from everbit.learner.settings import preset_options
+    from everbit.output_folder import writable_folder
     from everbit.quantize.widths import Widths
     from everbit.whole_file import replacing
 

@@ -28,6 +28,7 @@ from everbit.errors import ConfigurationError, FormatError
 from everbit.nn import Approximations, low_memory, optimizers
 from everbit.nn.binary import BinaryWeight
 from everbit.whole_file import replacing
+from everbit.whole_number import seed_number
 from everbit.zoo.checkpoint import load_checkpoint, save_checkpoint
 from everbit.zoo.inputs import to_input
 
@@ -65,6 +66,7 @@ class Recipe:
     temperature: float = 2.0  # both networks' logits are divided by it
 
     def __post_init__(self) -> None:
+        seed_number(self.seed)
         if self.epochs < 1 or self.batch < 2 or not self.learning_rate > 0:
             raise ConfigurationError(
                 f"epochs {self.epochs}, batch {self.batch}, learning rate {self.learning_rate}: "
@@ -200,13 +202,15 @@ class Pretraining:
             return
         state = load_checkpoint(self.checkpoint)
         try:
-            stored = {"recipe": Recipe(**state["recipe"]), "description": state["description"]}
-            for name, ours in (("recipe", self.recipe), ("description", self.description)):
-                if stored[name] != ours:
-                    raise ConfigurationError(
-                        f"{self.checkpoint} belongs to another run ({name} {stored[name]}, now {ours}): "
-                        "use the same options, or another checkpoint path"
-                    )
+            stored = asdict(Recipe(**state["recipe"])) | state["description"]
+            ours = asdict(self.recipe) | self.description
+            others = [name for name in stored | ours if stored.get(name) != ours.get(name)]
+            if others:
+                changes = "; ".join(f"{name} {stored.get(name)}, now {ours.get(name)}" for name in others)
+                raise ConfigurationError(
+                    f"{self.checkpoint} belongs to another run ({changes}): use the same options, or another "
+                    "checkpoint path"
+                )
             self.load(state)
         except ConfigurationError:
             raise

@@ -93,6 +93,7 @@ def pretrain_command(
         raise ConfigurationError("pretraining needs PyTorch: pip install 'everbit[train]'") from error
 
     from everbit.data.datasets import load
+    from everbit.output_folder import writable_folder
     from everbit.zoo.cuts import nearest_stem, require_network
     from everbit.zoo.distillation import Distillation
     from everbit.zoo.model_card import write_model_card
@@ -108,7 +109,6 @@ def pretrain_command(
 
     if threads:
         torch.set_num_threads(threads)
-    torch.manual_seed(seed)
     images = load(data, root)
     stem = stem or nearest_stem(model, images.train_images.shape[1])
     images = images.fitted(facts.stems[stem])
@@ -127,6 +127,7 @@ def pretrain_command(
         temperature=temperature,
     )
     classes = len(images.class_names)
+    torch.manual_seed(seed)
     parts = (
         build(model, width=width, classes=classes, stem=stem),
         (np.asarray(images.train_images), images.train_labels),
@@ -137,6 +138,9 @@ def pretrain_command(
         compiled,
     )
     training = Distillation(guide, *parts) if guide else Pretraining(*parts)
+    for file in (checkpoint, out):
+        if file is not None:
+            writable_folder(file.parent, [file.name])
     training.resume()
     if not _run_with_progress(training, quiet):
         Console(quiet=quiet).print(f"stopped; {checkpoint} holds all so far, the same command resumes")

@@ -1,4 +1,4 @@
-"""The folder an experiment writes to, found to be writable before any work starts."""
+"""The folder a command writes to, found to be writable before any work starts."""
 
 from __future__ import annotations
 
