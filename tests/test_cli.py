@@ -6,9 +6,12 @@ import signal
 import subprocess
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from everbit import __version__, cli
@@ -40,6 +43,28 @@ def test_help_imports_no_torch(arguments: list[str]) -> None:
 def test_help_names_every_command() -> None:
     shown = CliRunner().invoke(cli.app, ["--help"])
     assert all(name in shown.output for name in cli.COMMANDS)
+
+
+def _commands(group: Any) -> Iterator[Any]:
+    """All commands of a group, those of its groups too."""
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        yield command
+        if hasattr(command, "list_commands"):
+            yield from _commands(command)
+
+
+@pytest.mark.parametrize("command", [*_commands(typer.main.get_command(cli.app))], ids=lambda command: command.name)
+def test_help_breaks_lines_where_the_terminal_ends(command: Any) -> None:
+    assert command.help
+    assert not any("\n" in paragraph for paragraph in command.help.split("\n\n"))
+
+
+def test_one_sentence_says_where_data_sets_lie() -> None:
+    options = (option for command in _commands(typer.main.get_command(cli.app)) for option in command.params)
+    sentences = [option.help for option in options if option.name == "root"]
+    assert len(sentences) > 8
+    assert set(sentences) == {"Folder of the data sets; default EVERBIT_DATA, else ./data."}
 
 
 def test_version() -> None:

@@ -25,11 +25,20 @@ class LazyCommands(TyperGroup):
             return None
         module, name = self.table[cmd_name]
         command = getattr(import_module(module), name)
-        if isinstance(command, typer.Typer):
-            return typer.main.get_command(command)
-        app = typer.Typer(add_completion=False)
-        app.command(cmd_name)(command)
-        return typer.main.get_command(app)
+        if not isinstance(command, typer.Typer):
+            app = typer.Typer(add_completion=False)
+            app.command(cmd_name)(command)
+            command = app
+        return _with_whole_lines(typer.main.get_command(command))
+
+
+def _with_whole_lines(command: Any) -> Any:
+    """The command, each paragraph of its help on one line: the terminal breaks it where it ends, not the docstring."""
+    paragraphs = (command.help or "").split("\n\n")
+    command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    for each in getattr(command, "commands", {}).values():
+        _with_whole_lines(each)
+    return command
 
 
 def lazy_group(name: str, commands: CommandTable, summary: str) -> typer.Typer:

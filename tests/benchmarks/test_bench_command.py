@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from everbit import cli, engine
-from everbit.benchmarks import training_memory, training_step
+from everbit.benchmarks import bench_command, training_memory, training_step
 from everbit.benchmarks.goals import GOALS
 from everbit.benchmarks.measurements import MEASUREMENTS
 from everbit.zoo.memory.measure import can_measure
@@ -153,6 +154,15 @@ def test_without_torch(command: str, tmp_path: Path) -> None:
     assert f"learn_step_speedup_vs_torch_fp32: {reason}" in shown.stderr
     assert ("PyTorch" in str(result.get("absent_peers"))) == (command == "peers")
     assert (result.get("learner_peak_over_planned") == 1) == (command == "engine")
+
+
+@pytest.mark.parametrize("command", ["engine", "peers", "training"])
+def test_help_lists_what_the_command_measures(command: str) -> None:
+    """As the error for an unknown name does."""
+    refused = CliRunner().invoke(cli.app, ["bench", command, "--only", "speed"])
+    names = refused.stderr.split("choose one of ")[1].strip()
+    (only,) = (o for o in typer.main.get_command(bench_command.bench).commands[command].params if o.name == "only")
+    assert only.help == f"One of {names}. Run it alone; may be repeated."
 
 
 @pytest.mark.parametrize("command", ["engine", "peers", "training"])

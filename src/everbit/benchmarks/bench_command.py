@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,38 +20,50 @@ bench = typer.Typer(
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the result here as well.")]
 Repeats = Annotated[int, typer.Option(min=3, help="Turns of each contender; the median counts.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads of the engine and of the peers.")]
-Only = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME", help=f"One of {', '.join(MEASUREMENTS)}. Run it alone; may be repeated."),
-]
+
+ENGINE = [name for name, measurement in MEASUREMENTS.items() if not (measurement.foreign or measurement.training)]
+PEERS = [name for name, measurement in MEASUREMENTS.items() if measurement.peer and not measurement.training]
+TRAINING = [name for name, measurement in MEASUREMENTS.items() if measurement.training]
+"""Measurements of each command."""
+
+
+def _only(names: list[str]) -> Any:
+    """The option that runs some of them alone."""
+    return typer.Option(metavar="NAME", help=f"One of {', '.join(names)}. Run it alone; may be repeated.")
+
+
+OnlyEngine = Annotated[list[str] | None, _only(ENGINE)]
+OnlyPeers = Annotated[list[str] | None, _only(PEERS)]
+OnlyTraining = Annotated[list[str] | None, _only(TRAINING)]
 
 
 @bench.command("engine")
-def engine_command(json_file: JsonFile = None, repeats: Repeats = 15, threads: Threads = 1, only: Only = None) -> None:
+def engine_command(
+    json_file: JsonFile = None, repeats: Repeats = 15, threads: Threads = 1, only: OnlyEngine = None
+) -> None:
     """Measure everything the engine promises: speed against limits and peers, memory, growth.
 
     What needs PyTorch is left out without it, and named.
     """
-    names = [name for name, measurement in MEASUREMENTS.items() if not (measurement.foreign or measurement.training)]
-    _measure(names, json_file, repeats, threads, only or [])
+    _measure(ENGINE, json_file, repeats, threads, only or [])
 
 
 @bench.command("peers")
-def peers_command(json_file: JsonFile = None, repeats: Repeats = 15, threads: Threads = 1, only: Only = None) -> None:
+def peers_command(
+    json_file: JsonFile = None, repeats: Repeats = 15, threads: Threads = 1, only: OnlyPeers = None
+) -> None:
     """Measure the engine against what one would use instead, and say how to install peers that are absent."""
     from everbit.benchmarks.peers import absent_peers
 
-    names = [name for name, measurement in MEASUREMENTS.items() if measurement.peer and not measurement.training]
-    _measure(names, json_file, repeats, threads, only or [], absent_peers=absent_peers())
+    _measure(PEERS, json_file, repeats, threads, only or [], absent_peers=absent_peers())
 
 
 @bench.command("training")
 def training_command(
-    json_file: JsonFile = None, repeats: Repeats = 15, threads: Threads = 1, only: Only = None
+    json_file: JsonFile = None, repeats: Repeats = 15, threads: Threads = 1, only: OnlyTraining = None
 ) -> None:
     """Measure training from scratch: memory and time in low memory against PyTorch's."""
-    names = [name for name, measurement in MEASUREMENTS.items() if measurement.training]
-    _measure(names, json_file, repeats, threads, only or [])
+    _measure(TRAINING, json_file, repeats, threads, only or [])
 
 
 def _measure(

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from everbit.compile.report_table import report_json, report_table
+from everbit.data.root_option import Root
 from everbit.errors import ConfigurationError, DataError
+from everbit.quantize.widths import IN_WORDS
 
 if TYPE_CHECKING:
     from everbit.compile.program import Program
@@ -83,7 +85,7 @@ def compile_command(
     images: Annotated[str, typer.Option(help="Calibration images: a data set's name, or a folder of image files.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .everbit file to write.")],
     model: Annotated[str, typer.Argument(help="A network of the zoo, such as birealnet18.")] = "birealnet18",
-    root: Annotated[Path | None, typer.Option(help="Folder of the data set's file.")] = None,
+    root: Root = None,
     weights: Annotated[Path | None, typer.Option(help="Backbone file; without it the package's.")] = None,
     cut: Annotated[
         str | None, typer.Option(help="Module after which the device learns, such as stage4.block1; input: all of it.")
@@ -91,7 +93,7 @@ def compile_command(
     image_size: Annotated[
         int | None, typer.Option(help="Pixels a side of the images; default those the network's stem is made for.")
     ] = None,
-    bits: Annotated[str, typer.Option(help="Widths F,BIN,NONBIN,LATENT (docs/compile.md).")] = "8,16,16,1",
+    bits: Annotated[str, typer.Option(help=f"{IN_WORDS}.")] = "8,16,16,1",
     count: Annotated[int, typer.Option(help="Most calibration images.", min=1)] = CALIBRATION_IMAGES,
     keep_classifier: Annotated[
         bool, typer.Option("--keep-classifier", help="Keep the network's own classes: the model knows them at once.")

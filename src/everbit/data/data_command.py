@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-data = typer.Typer(name="data", add_completion=False)
+from everbit.data.root_option import Root
 
-Root = Annotated[Path | None, typer.Option(help="Folder of the data sets; default EVERBIT_DATA, else ./data.")]
+data = typer.Typer(name="data", add_completion=False)
 
 
 def listing(root: Path | None) -> list[dict[str, Any]]:
@@ -75,7 +75,8 @@ def get_command(
 ) -> None:
     """Download a data set's official archives, verify their checksums, and store it as everbit reads it.
 
-    Stopped, it goes on where it was. Archives that you put into ROOT/downloads/NAME are verified and used.
+    The same command goes on with a download that was stopped. Archives that you put into ROOT/downloads/NAME are
+    verified and used.
     """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn

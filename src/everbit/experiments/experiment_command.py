@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from everbit.data.root_option import Root
 from everbit.experiments import experiment_options as options
+from everbit.quantize.widths import IN_WORDS
 
 
 def parse_learning_rates(pairs: list[str]) -> dict[str, float]:
@@ -30,13 +32,13 @@ def experiment_command(
         str, typer.Argument(help="nc (new classes), ni (new instances), nicv2 (both), joint (all at once).")
     ],
     data: Annotated[str, typer.Option(help="Data set: cifar10, core50, ... or folder:PATH.")] = "cifar10",
-    root: options.Root = None,
+    root: Root = None,
     model: Annotated[str, typer.Option(help="A network of the zoo, or the path of an .everbit file.")] = "birealnet18",
     weights: options.Weights = None,
     width: options.Width = 0.5,
     image_size: options.ImageSize = None,
     cut: options.Cut = None,
-    bits: Annotated[str, typer.Option(help="Bit widths F,BIN,NONBIN,LATENT.")] = "8,16,16,1",
+    bits: Annotated[str, typer.Option(help=f"{IN_WORDS}.")] = "8,16,16,1",
     learner: Annotated[
         str, typer.Option(help="naive, cwr, lr, cumulative, ncm, float, float_cwr, float_network or float_latents.")
     ] = "lr",
@@ -50,9 +52,7 @@ def experiment_command(
     preset: options.Preset = "v24",
     epochs: options.Epochs = None,
     replay_per_class: Annotated[int, typer.Option(min=1, help="Latents kept of a class.")] = 30,
-    shared_replay: Annotated[
-        bool | None, typer.Option("--shared-replay/--own-replay", help="Whether classes seen share all places.")
-    ] = None,
+    shared_replay: options.SharedReplay = None,
     count_replayed: Annotated[
         bool, typer.Option("--count-replayed/--count-new", help="Whether CWR* counts replayed patterns.")
     ] = True,

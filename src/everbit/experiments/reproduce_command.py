@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from everbit.data.root_option import Root
+
 
 def reproduce_command(
     name: Annotated[
@@ -17,7 +19,7 @@ def reproduce_command(
     quick: Annotated[bool, typer.Option("--quick", help="Minutes: few images, one class order.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The paper's protocol: all images, five class orders.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the pages, figures and numbers.")] = Path("out/reproduce"),
-    root: Annotated[Path | None, typer.Option(help="Folder of the data sets; default EVERBIT_DATA.")] = None,
+    root: Root = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one a processor.")] = None,
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster to run on instead.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,

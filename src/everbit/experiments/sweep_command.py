@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from everbit.data.root_option import Root
 from everbit.experiments import experiment_options as options
+from everbit.quantize.widths import IN_WORDS
 
 
 def sweep_command(
@@ -17,9 +19,7 @@ def sweep_command(
     model: Annotated[
         list[str], typer.Option(help="A network of the zoo, or the path of an .everbit file. Repeat it for more.")
     ],
-    bits: Annotated[
-        list[str] | None, typer.Option(help="Bit widths F,BIN,NONBIN,LATENT; default 8,16,16,1. Repeat it for more.")
-    ] = None,
+    bits: Annotated[list[str] | None, typer.Option(help=f"{IN_WORDS}; default 8,16,16,1. Repeat it for more.")] = None,
     learner: Annotated[
         list[str] | None, typer.Option(help="A learner of `everbit experiment`; default lr. Repeat it for more.")
     ] = None,
@@ -35,7 +35,7 @@ def sweep_command(
     weights: options.Weights = None,
     preset: options.Preset = "v24",
     epochs: options.Epochs = None,
-    root: options.Root = None,
+    root: Root = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one a processor.")] = None,
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster to run on instead.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the results here.")] = None,

@@ -12,7 +12,9 @@ import typer
 from rich.console import Console
 
 from everbit.compile.compile_command import calibration_images, report_program
+from everbit.data.root_option import Root
 from everbit.errors import ConfigurationError
+from everbit.quantize.widths import IN_WORDS
 
 if TYPE_CHECKING:
     from everbit.formats.importers import ImportedNetwork
@@ -43,11 +45,11 @@ def import_command(
     images: Annotated[
         str | None, typer.Option(help="Calibration images: a data set's name, or a folder of image files.")
     ] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of the data set's file.")] = None,
+    root: Root = None,
     cut: Annotated[
         str | None, typer.Option(help="Module after which the device learns, such as add_59; input: all of it.")
     ] = None,
-    bits: Annotated[str, typer.Option(help="Widths F,BIN,NONBIN,LATENT (docs/compile.md).")] = "8,16,16,1",
+    bits: Annotated[str, typer.Option(help=f"{IN_WORDS}.")] = "8,16,16,1",
     count: Annotated[int, typer.Option(help="Most calibration images.", min=1)] = CALIBRATION_IMAGES,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON.")] = False,
 ) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
+
+from everbit.data.root_option import Root
 
 if TYPE_CHECKING:
     from everbit.learner.learner import Learner
@@ -21,7 +22,7 @@ SQLITE = b"SQLite format 3\0"
 def evaluate_command(
     model: Annotated[str, typer.Argument(help="An .everbit file, a packaged model's name, or a .learner file.")],
     data: Annotated[str, typer.Option(help="Data set: cifar10, mnist, tiny_imagenet, ...")],
-    root: Annotated[Path | None, typer.Option(help="Folder of the data set's file.")] = None,
+    root: Root = None,
     split: Annotated[str, typer.Option(help="test or train.")] = "test",
     count: Annotated[int | None, typer.Option(help="Most images, spread over the split.", min=1)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,

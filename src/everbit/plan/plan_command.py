@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from everbit.learner.settings import STRATEGIES
+from everbit.quantize.widths import IN_WORDS
+
 
 def plan_command(
     model: Annotated[str, typer.Argument(help="A network of the zoo, a backbone, a foreign or an .everbit file.")],
@@ -17,9 +20,7 @@ def plan_command(
     cut: Annotated[
         list[str] | None, typer.Option(help="Module to cut after, or all; repeatable; default the usual ones.")
     ] = None,
-    bits: Annotated[
-        list[str] | None, typer.Option(help="Widths F,BIN,NONBIN,LATENT; repeatable; default the usual ones.")
-    ] = None,
+    bits: Annotated[list[str] | None, typer.Option(help=f"{IN_WORDS}; repeatable; default the usual ones.")] = None,
     width: Annotated[float | None, typer.Option(help="Multiplier of the filters, of a network of the zoo.")] = None,
     stem: Annotated[str | None, typer.Option(help="First layers: cifar or imagenet; default the network's.")] = None,
     image_size: Annotated[int | None, typer.Option(help="Pixels of a side; default the network's.", min=8)] = None,
@@ -28,7 +29,7 @@ def plan_command(
     batch: Annotated[str, typer.Option(help="New and replayed patterns of a mini-batch.")] = "4:12",
     images: Annotated[int, typer.Option(help="Images of one experience.", min=1)] = 60,
     epochs: Annotated[int, typer.Option(help="Passes over each experience.", min=1)] = 5,
-    strategy: Annotated[str, typer.Option(help="lr, cwr or naive.")] = "lr",
+    strategy: Annotated[str, typer.Option(help=f"One of {', '.join(STRATEGIES)}.")] = "lr",
     battery: Annotated[float | None, typer.Option(help="Charge of a battery in mAh.", min=0.001)] = None,
     volts: Annotated[float, typer.Option(help="Of the battery.", min=0.1)] = 3.7,
     per_hour: Annotated[float, typer.Option(help="Experiences an hour, for the battery.", min=0.0)] = 1.0,

@@ -13,6 +13,12 @@ ALLOWED = {
     "latent": (1, 2, 4, 6, 7, 8, 16),
 }
 
+IN_WORDS = (
+    "Bits F,BIN,NONBIN,LATENT: of forward activations, latent weights of binary layers, gradients and other weights, "
+    "replayed latents"
+)
+"""What the four numbers of an option are."""
+
 
 @dataclass(frozen=True)
 class Widths:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from everbit.data.root_option import Root
 from everbit.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def pretrain_command(
         str | None, typer.Option(help="First layers: cifar or imagenet; default those for images of the data's size.")
     ] = None,
     data: Annotated[str, typer.Option(help="Data set: tiny_imagenet, cifar10, cifar100, ...")] = "tiny_imagenet",
-    root: Annotated[Path | None, typer.Option(help="Folder of the data set's file.")] = None,
+    root: Root = None,
     epochs: Annotated[int, typer.Option(help="Passes over the training images.")] = 12,
     batch: Annotated[int, typer.Option(help="Images a step.")] = 128,
     learning_rate: Annotated[float, typer.Option(help="Peak of the one-cycle schedule.")] = 3e-3,

@@ -9,6 +9,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from everbit.data.root_option import Root
+from everbit.learner.settings import STRATEGIES
+from everbit.quantize.widths import IN_WORDS
+
 DEMO = "fashion_demo"
 
 
@@ -19,16 +23,18 @@ def c_command(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write; `make` in it builds.")],
     classes: Annotated[int, typer.Option(help="Classes it learns, and has memory for.", min=1)] = 2,
     replay_per_class: Annotated[int, typer.Option(help="Latents kept of one class.", min=1)] = 10,
-    images: Annotated[int, typer.Option(help="Images of each class to learn from; half as latents.", min=2)] = 8,
+    images: Annotated[
+        int, typer.Option(help="Images of each class to learn from; half are stored as latents, half as images.", min=2)
+    ] = 8,
     tests: Annotated[int, typer.Option(help="Images of each class to test with.", min=1)] = 8,
     batch: Annotated[str, typer.Option(help="New and replayed patterns of a mini-batch.")] = "4:12",
-    bits: Annotated[str | None, typer.Option(help="Widths, such as 8,16,16,1; default the model's.")] = None,
+    bits: Annotated[str | None, typer.Option(help=f"{IN_WORDS}; default the model's.")] = None,
     cut: Annotated[str | None, typer.Option(help="Module after which the device learns; default the usual.")] = None,
     width: Annotated[float | None, typer.Option(help="Multiplier of a zoo network's filters.")] = None,
     epochs: Annotated[int, typer.Option(help="Passes over each experience.", min=1)] = 5,
-    strategy: Annotated[str, typer.Option(help="lr, cwr or naive.")] = "lr",
+    strategy: Annotated[str, typer.Option(help=f"One of {', '.join(STRATEGIES)}.")] = "lr",
     data: Annotated[str, typer.Option(help="Data set that the images are from, or folder:PATH.")] = DEMO,
-    root: Annotated[Path | None, typer.Option(help="Folder of the data set's file.")] = None,
+    root: Root = None,
     seed: Annotated[int, typer.Option(help="Of every shuffle and draw.", min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON.")] = False,
 ) -> None:

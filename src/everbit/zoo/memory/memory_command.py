@@ -23,8 +23,9 @@ def memory_command(
 ) -> None:
     """Show what a step of training from scratch takes in memory, variable by variable.
 
-    First as W23 counts it, the standard algorithm beside the proposed one; then as everbit plans low-memory training:
-    what is alive at its fullest moment. --measure runs steps in processes of their own, PyTorch's beside everbit's.
+    First as Wang et al. 2023 count it, the standard algorithm beside the proposed one; then as everbit plans low-memory
+    training: what is alive at its fullest moment. --measure runs steps in processes of their own, PyTorch's beside
+    everbit's.
     """
     from everbit.zoo.memory.measure import TrainingRun
     from everbit.zoo.memory.report import memory_report
