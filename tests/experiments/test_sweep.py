@@ -123,10 +123,13 @@ def test_options_reach_every_configuration(root: Path, tmp_path: Path) -> None:
     command = ["sweep", "nc", "--data", "cifar10", "--root", str(root), "--model", str(root / "small.everbit")]
     command += ["--seeds", "1", "--workers", "1", "--cache", str(tmp_path / "runs"), "--quiet"]
     swept = ["--learner", "lr", "--learner", "cwr", "--preset", "accurate", "--epochs", "1"]
+    swept += ["--learning-rate", "head=0.5", "--experiences", "2", "--count-new"]
     shown = CliRunner().invoke(app, [*command, *swept, "--json", str(tmp_path / "r.json")])
     assert shown.exit_code == 0, shown.output
     found = [result["configuration"] for result in json.loads((tmp_path / "r.json").read_text())]
     assert [(c["learner"], c["epochs"], c["shared_replay"]) for c in found] == [("lr", 1, True), ("cwr", 1, True)]
+    assert all(c["learning_rates"]["head"] == 0.5 and not c["count_replayed"] for c in found)
+    assert all(c["experiences"] == 2 for c in found)
     assert CliRunner().invoke(app, [*command, "--cut", "block1"]).exit_code == 1
 
 

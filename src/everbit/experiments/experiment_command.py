@@ -13,20 +13,6 @@ from everbit.experiments import experiment_options as options
 from everbit.quantize.widths import IN_WORDS
 
 
-def parse_learning_rates(pairs: list[str]) -> dict[str, float]:
-    """{"head": 0.05} of ["head=0.05"]. Raises ConfigurationError for anything else."""
-    from everbit.errors import ConfigurationError
-
-    rates = {}
-    for pair in pairs:
-        kind, _, value = pair.partition("=")
-        try:
-            rates[kind] = float(value)
-        except ValueError:
-            raise ConfigurationError(f"learning rate {pair!r} is not KIND=VALUE: write for example head=0.05") from None
-    return rates
-
-
 def experiment_command(
     scenario: Annotated[
         str, typer.Argument(help="nc (new classes), ni (new instances), nicv2 (both), joint (all at once).")
@@ -45,7 +31,7 @@ def experiment_command(
     seeds: options.Seeds = 3,
     images_per_class: options.ImagesPerClass = None,
     test_images_per_class: options.TestImagesPerClass = None,
-    experiences: Annotated[int | None, typer.Option(min=1, help="Number of experiences; default the usual.")] = None,
+    experiences: options.Experiences = None,
     class_order: Annotated[
         str | None, typer.Option(help="Order of new classes, 3,1,2,...; default one for each seed.")
     ] = None,
@@ -53,16 +39,10 @@ def experiment_command(
     epochs: options.Epochs = None,
     replay_per_class: Annotated[int, typer.Option(min=1, help="Latents kept of a class.")] = 30,
     shared_replay: options.SharedReplay = None,
-    count_replayed: Annotated[
-        bool, typer.Option("--count-replayed/--count-new", help="Whether CWR* counts replayed patterns.")
-    ] = True,
-    learning_rate: Annotated[
-        list[str] | None, typer.Option(help="KIND=VALUE; kinds: head, binary, norm, bias, weight. May be repeated.")
-    ] = None,
-    rounding: Annotated[str, typer.Option(help="Of the updates: nearest or stochastic.")] = "nearest",
-    augment: Annotated[
-        bool, typer.Option("--augment/--no-augment", help="Crop and flip each training image once, as it arrives.")
-    ] = False,
+    count_replayed: options.CountReplayed = True,
+    learning_rate: options.LearningRate = None,
+    rounding: options.Rounding = "nearest",
+    augment: options.Augment = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the result here, not to the terminal.")
     ] = None,
@@ -90,13 +70,10 @@ def experiment_command(
     from everbit.experiments.experiment_table import experiment_table
     from everbit.experiments.logs import require_tensorboard, write_csv, write_tensorboard
     from everbit.experiments.models import model_source
-    from everbit.learner.settings import preset_options
     from everbit.output_folder import writable_folder
     from everbit.quantize.widths import Widths
     from everbit.whole_file import replacing
 
-    given = {"epochs": epochs, "shared_replay": shared_replay}
-    chosen = {**preset_options(preset), **{name: value for name, value in given.items() if value is not None}}
     configuration = Configuration(
         scenario=scenario,
         data=data,
@@ -110,10 +87,10 @@ def experiment_command(
         test_images_per_class=test_images_per_class,
         experiences=experiences,
         class_order=None if class_order is None else parse_class_order(class_order),
-        **chosen,
+        **options.chosen_settings(preset, epochs, shared_replay),
         replay_per_class=replay_per_class,
         count_replayed=count_replayed,
-        learning_rates=parse_learning_rates(learning_rate or []),
+        learning_rates=options.parse_learning_rates(learning_rate),
         rounding=rounding,
         augment=augment,
     )

@@ -26,6 +26,7 @@ def sweep_command(
     replay_per_class: Annotated[
         list[int] | None, typer.Option(min=1, help="Latents kept of a class; default 30. Repeat it for more.")
     ] = None,
+    experiences: options.Experiences = None,
     seeds: options.Seeds = 3,
     images_per_class: options.ImagesPerClass = None,
     test_images_per_class: options.TestImagesPerClass = None,
@@ -35,6 +36,11 @@ def sweep_command(
     weights: options.Weights = None,
     preset: options.Preset = "v24",
     epochs: options.Epochs = None,
+    shared_replay: options.SharedReplay = None,
+    count_replayed: options.CountReplayed = True,
+    learning_rate: options.LearningRate = None,
+    rounding: options.Rounding = "nearest",
+    augment: options.Augment = False,
     root: Root = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one a processor.")] = None,
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster to run on instead.")] = None,
@@ -56,12 +62,11 @@ def sweep_command(
     from everbit.experiments.sweep import Job, sweep_configurations
     from everbit.experiments.sweep_progress import shown_sweep
     from everbit.experiments.sweep_table import sweep_table
-    from everbit.learner.settings import preset_options
     from everbit.output_folder import writable_folder
     from everbit.quantize.widths import Widths
     from everbit.whole_file import replacing
 
-    chosen = {**preset_options(preset), **({} if epochs is None else {"epochs": epochs})}
+    rates = options.parse_learning_rates(learning_rate)
     configurations = [
         Configuration(
             scenario=scenario,
@@ -75,7 +80,12 @@ def sweep_command(
             images_per_class=images_per_class,
             test_images_per_class=test_images_per_class,
             replay_per_class=one_replay,
-            **chosen,
+            experiences=experiences,
+            count_replayed=count_replayed,
+            learning_rates=rates,
+            rounding=rounding,
+            augment=augment,
+            **options.chosen_settings(preset, epochs, shared_replay),
         )
         for one_data, one_model, one_learner, one_bits, one_replay in product(
             data, model, learner or ["lr"], bits or ["8,16,16,1"], replay_per_class or [30]
