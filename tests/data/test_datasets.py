@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from everbit.data.archives.registry import DOWNLOADS
 from everbit.data.datasets import SOURCES, Dataset, load
 from everbit.data.images import resize_images
 from everbit.data.lazy_images import LazyImages
@@ -125,6 +126,15 @@ def test_missing_file_says_where_and_how(tmp_path: Path) -> None:
         load("cifar100", tmp_path)
     for part in ("cifar100_q95.npz", str(tmp_path), SOURCES["cifar100"].url, "EVERBIT_DATA", "--root", "docs/data.md"):
         assert part in str(caught.value)
+
+
+def test_missing_file_is_downloaded_by_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVERBIT_DATA", str(tmp_path))
+    for name in SOURCES.keys() & DOWNLOADS.keys():
+        with pytest.raises(DataError, match=f"run `everbit data get {name}`, or get the original"):
+            load(name)
+    with pytest.raises(DataError, match=f"run `everbit data get mnist --root {tmp_path}`"):
+        load("mnist", tmp_path)
 
 
 def test_unknown_name_lists_the_known() -> None:

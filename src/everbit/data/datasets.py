@@ -81,12 +81,15 @@ def _locate(name: str, root: str | Path | None) -> Path:
     """The file of a data set, found to exist."""
     path = find(name, root)
     if path is None:
+        from everbit.data.archives.registry import DOWNLOADS
+
         source = SOURCES[name]
         folder, origin = data_folder(root)
+        place = "" if root is None else f" --root {root}"
+        download = f"run `everbit data get {name}{place}`, or get" if name in DOWNLOADS else "get"
         raise DataError(
-            f"{' or '.join((source.file, *source.other_files))} is not in {folder.absolute()} ({origin}). "
-            f"`everbit data` says whether it can be downloaded. Else get the original data set at {source.url}, "
-            "store it as docs/data.md describes, and name the folder that holds it by root (--root on the command "
-            "line) or by the environment variable EVERBIT_DATA"
+            f"{' or '.join((source.file, *source.other_files))} is not in {folder.absolute()} ({origin}): {download} "
+            f"the original data set at {source.url}, store it as docs/data.md describes, and name the folder that "
+            "holds it by root (--root on the command line) or by the environment variable EVERBIT_DATA"
         )
     return path
