@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from everbit.errors import OutputError
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a disk without room."""
 
 
 @contextmanager
@@ -29,4 +33,5 @@ def replacing(path: Path) -> Iterator[Path]:
         finally:
             partial.unlink(missing_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot write {path} ({error}): free space, or choose another path") from error
+        advice = "free space, or choose another path" if error.errno in FULL else "choose another path"
+        raise OutputError(f"cannot write {path} ({error.strerror or error}): {advice}") from error

@@ -7,6 +7,7 @@ old file and put in its place at once, so that a power cut leaves one or the oth
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import sqlite3
@@ -58,7 +59,7 @@ def write_learner_file(path: Path, content: LearnerContent) -> None:
                 database.execute("CREATE TABLE learner (key TEXT PRIMARY KEY, value BLOB NOT NULL)")
                 database.executemany("INSERT INTO learner VALUES (?, ?)", rows.items())
         except sqlite3.Error as error:
-            raise OSError(str(error)) from error
+            raise OSError(errno.ENOSPC if "full" in str(error) else errno.EIO, str(error)) from error
 
 
 def read_learner_file(path: Path) -> LearnerContent:
