@@ -84,11 +84,12 @@ def test_a_compiled_model_needs_no_torch() -> None:
         (["vgg_small", "--stem", "imagenet"], "vgg_small has no stem 'imagenet'"),
         (["{folder}/text.everbit"], "damaged or no model file"),
         (["{folder}/text.safetensors"], "cannot be read as a backbone"),
+        (["{folder}/text.learner"], "is no backbone and no .everbit file: give one of these"),
         ([COMPILED, "--width", "1"], "is a file with its own width"),
     ],
 )
 def test_mistakes(arguments: list[str], cause: str, tmp_path: Path) -> None:
-    for ending in ("everbit", "safetensors"):
+    for ending in ("everbit", "safetensors", "learner"):
         (tmp_path / f"text.{ending}").write_text("text")
     shown = CliRunner().invoke(app, ["summary", *(part.format(folder=tmp_path) for part in arguments)])
     assert shown.exit_code == 1

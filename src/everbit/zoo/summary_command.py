@@ -47,6 +47,19 @@ def _of_a_program(path: Path) -> tuple[str, Shape, list[LayerStatistics]]:
     return f"{path}: compiled", program.input_shape, program_statistics(program)
 
 
+def _of_a_file(path: Path) -> tuple[str, Shape, list[LayerStatistics]]:
+    if path.suffix == ".everbit":
+        return _of_a_program(path)
+    from everbit.zoo.weights import is_backbone
+
+    if path.suffix != ".safetensors" and not is_backbone(path):
+        raise ConfigurationError(
+            f"{path} is no backbone and no .everbit file: give one of these or a network of the zoo, and make one of a "
+            "foreign network by `everbit import`"
+        )
+    return _of_a_backbone(path)
+
+
 def summary_command(
     model: Annotated[str, typer.Argument(help="A network of the zoo, a backbone file, or an .everbit file.")],
     width: Annotated[float | None, typer.Option(help="Multiplier of the filters; default 1.")] = None,
@@ -70,7 +83,7 @@ def summary_command(
             raise ConfigurationError(f"unknown model {model!r}: give the path of a file, or one of {names}")
         if (width, classes, stem) != (None, None, None):
             raise ConfigurationError(f"{model} is a file with its own width, classes and stem: leave these options out")
-        title, shape, layers = (_of_a_program if path.suffix == ".everbit" else _of_a_backbone)(path)
+        title, shape, layers = _of_a_file(path)
     if as_json:
         typer.echo(json.dumps({"model": model, "input_shape": list(shape), **statistics_json(layers)}))
         return

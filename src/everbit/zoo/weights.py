@@ -112,6 +112,8 @@ def _fill(model: nn.Module, stored: dict[str, Tensor]) -> None:
 
 def read_description(path: str | Path) -> tuple[Description, bool]:
     """The description in a backbone file and whether the file has a head. Raises FormatError."""
+    if not Path(path).is_file():
+        raise FormatError(f"there is no file {path}: give the path of a backbone")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
