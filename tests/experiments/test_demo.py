@@ -163,6 +163,9 @@ def test_unwritable_output_is_told_before_work(model: Path, tmp_path: Path, monk
 def test_unknown_model(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="no_such_model"):
         start_demo(few_images(2, 1), "no_such_model")
+    with pytest.raises(FormatError, match="no_such_model"):
+        demo_command.demo_command(tmp_path / "demo", "no_such_model")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_failing_run_leaves_no_file(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,9 +33,9 @@ def demo_command(
     from everbit.output_folder import writable_folder
     from everbit.whole_file import replacing
 
+    run = start_demo(load("fashion_demo"), model, seed=seed, epochs=epochs)
     folder = writable_folder(out, ("result.json", "report.html"))
     console = Console(stderr=as_json, quiet=quiet)
-    run = start_demo(load("fashion_demo"), model, seed=seed, epochs=epochs)
     with nullcontext() if quiet else DemoDisplay(run, console) as display:
         run_demo(run, display)
     result = demo_result(run)
