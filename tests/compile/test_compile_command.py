@@ -47,7 +47,7 @@ def test_the_whole_network_learns_behind_its_input(pictures: Path, tmp_path: Pat
     ("options", "cause"),
     [
         (["--cut", "stage2.block2.bn"], "cut at stage2.block1.add in front of it or at stage2.block2.add behind it"),
-        (["--cut", "stage5"], "no module 'stage5' to cut after: its modules are input, stem, stem.conv"),
+        (["--cut", "stage5"], "; its usual cuts are stage4.block1, stage3.block1; `everbit summary` lists layers"),
         (["--cut", "stage4.block1.sign"], "cut at stage3.block4.add in front of it"),
         (["--bits", "32,8,16,1"], "gradients need at least as many bits as activations"),
         (["--bits", "8,64,16,1"], "choose one of 1, 4, 8, 16, 32"),
@@ -59,6 +59,13 @@ def test_mistakes_are_named(pictures: Path, tmp_path: Path, options: list[str], 
     shown = run(pictures, tmp_path / "none.everbit", *options)
     assert shown.exit_code == 1, shown.output
     assert cause in " ".join(shown.stderr.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_file_s_name_says_what_it_is(pictures: Path, tmp_path: Path) -> None:
+    shown = run(pictures, tmp_path / "m.txt")
+    assert shown.exit_code == 1
+    assert "m.txt: give a name that ends in .everbit" in " ".join(shown.stderr.split())
     assert not list(tmp_path.iterdir())
 
 

@@ -197,8 +197,10 @@ def test_errors_name_the_module_and_the_cure() -> None:
 
 def test_a_cut_must_exist_and_carry_everything() -> None:
     network = build("birealnet18", width=0.0625)
-    with pytest.raises(CompileError, match=r"no module 'stage9' to cut after.*stage4\.block1"):
-        compile_program(network, images(4), cut="stage9")
+    with pytest.raises(
+        CompileError, match=r"no module 'stage9' to cut after: names like it are stage4, .*; its usual cuts are a, b; `"
+    ):
+        compile_program(network, images(4), cut="stage9", usual_cuts=("a", "b"))
     assert compile_program(network, images(4), cut="flatten").latent_shape == (1, 1, 32)
     with pytest.raises(CompileError, match=r"cannot cut after stage2\.block2\.bn.*also reads"):
         compile_program(network, images(4), cut="stage2.block2.bn")

@@ -28,6 +28,7 @@ CALIBRATION_IMAGES = 1024
 REPORT_IMAGES = 64
 """Images that a report runs on the engine, layer by layer."""
 
+SUFFIX = ".everbit"
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 
@@ -110,9 +111,11 @@ def compile_command(
     from everbit.compile.compiler import compile_program
     from everbit.formats.model_file import save_program
     from everbit.quantize.widths import Widths
-    from everbit.zoo.cuts import DEFAULT_CUTS, image_shape, require_network
+    from everbit.zoo.cuts import DEFAULT_CUTS, image_shape, require_network, usual_cuts
     from everbit.zoo.weights import load_weights, packaged_weights, read_description
 
+    if out.suffix != SUFFIX:
+        raise ConfigurationError(f"cannot write {out}: give a name that ends in {SUFFIX}")
     require_network(model)
     path = weights or packaged_weights(model)
     description, has_head = read_description(path)
@@ -141,6 +144,7 @@ def compile_command(
         calibration=calibration,
         metadata={"network": model, "width": description.width, "calibration": Path(images).name},
         examine=examine,
+        usual_cuts=usual_cuts(model),
     )
     save_program(program, out)
     if found and not as_json:

@@ -27,6 +27,7 @@ def compile_program(
     labels: Sequence[Hashable] | None = None,
     metadata: dict[str, object] | None = None,
     examine: Callable[[Compilation], None] | None = None,
+    usual_cuts: Sequence[str] = (),
 ) -> Program:
     """Compiles a network to a program cut after the module `cut`, such as "stage4.block1", or at its "input".
 
@@ -34,12 +35,14 @@ def compile_program(
     images / 127.5 - 1. calibration: how ranges of activations follow from them, a key of RANGES. keep_classifier: the
     network's own classes stay, so that the program knows them from the start, by the rows of its last linear layer, or
     where there is none by its outputs as they are; labels: their names, 0..n-1 without them. Else the last linear layer
-    is dropped and a learner grows its own. examine: is shown how the program came about. Raises CompileError where the
-    network cannot be traced, cut there, or lowered, ImageError for images of another form, ConfigurationError for
-    labels that do not fit or an unknown calibration.
+    is dropped and a learner grows its own. examine: is shown how the program came about. usual_cuts: of this network,
+    for the error where `cut` is no module. Raises CompileError where the network cannot be traced, cut there, or
+    lowered, ImageError for images of another form, ConfigurationError for labels that do not fit or an unknown
+    calibration.
     """
     widths = widths or Widths()
-    return CutNetwork(network, images, cut=cut, q_f=widths.q_f, calibration=calibration).program(
+    cut_network = CutNetwork(network, images, cut=cut, q_f=widths.q_f, calibration=calibration, usual_cuts=usual_cuts)
+    return cut_network.program(
         widths,
         latent_magnitude=latent_magnitude,
         keep_classifier=keep_classifier,

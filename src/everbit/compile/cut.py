@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +32,10 @@ _KEEP_SUMS = (
 )
 
 
-def find_cut(graph: fx.GraphModule, name: str) -> fx.Node:
+def find_cut(graph: fx.GraphModule, name: str, usual: Sequence[str] = ()) -> fx.Node:
     """The node whose value is the latent: the image for "input", else the output of the module `name`.
 
-    Raises CompileError, listing what there is.
+    Raises CompileError where there is none, with names like it and the `usual` cuts of the network.
     """
     found: fx.Node | None = None
     names: dict[str, None] = {}
@@ -48,7 +49,12 @@ def find_cut(graph: fx.GraphModule, name: str) -> fx.Node:
         if name in paths:
             found = node
     if found is None:
-        raise CompileError(f"the network has no module {name!r} to cut after: its modules are {', '.join(names)}")
+        hints = {"names like it are": get_close_matches(name, names), "its usual cuts are": usual}
+        advice = "".join(f"{words} {', '.join(modules)}; " for words, modules in hints.items() if modules)
+        raise CompileError(
+            f"the network has no module {name!r} to cut after: {advice}`everbit summary` lists layers, "
+            "`everbit plan --cut all` places to cut"
+        )
     return found
 
 

@@ -43,7 +43,14 @@ class CutNetwork:
     """
 
     def __init__(
-        self, network: nn.Module, images: NDArray[np.uint8], *, cut: str, q_f: int, calibration: str = EXTREMES
+        self,
+        network: nn.Module,
+        images: NDArray[np.uint8],
+        *,
+        cut: str,
+        q_f: int,
+        calibration: str = EXTREMES,
+        usual_cuts: Sequence[str] = (),
     ) -> None:
         channels = _input_channels(network)
         if images.ndim != 4 or images.shape[-1] not in channels or images.dtype != np.uint8 or len(images) == 0:
@@ -55,7 +62,7 @@ class CutNetwork:
             raise ConfigurationError(f"unknown calibration {calibration!r}: choose one of {', '.join(RANGES)}")
         graph = deepcopy(trace(network))
         nodes = list(graph.graph.nodes)
-        self._network, self._cut, self._at = network, cut, find_cut(graph, cut)
+        self._network, self._cut, self._at = network, cut, find_cut(graph, cut, usual_cuts)
         self._head = network_head(graph)
         check_cut(graph, self._at, self._head.features, cut)
         self._point = cut_point(graph, self._at)

@@ -15,7 +15,7 @@ from everbit.compile.program import Program
 from everbit.errors import ConfigurationError, FormatError
 from everbit.formats.model_file import program_from_bytes
 from everbit.quantize.widths import Widths
-from everbit.zoo.cuts import DEFAULT_CUTS, image_shape
+from everbit.zoo.cuts import DEFAULT_CUTS, image_shape, usual_cuts
 
 if TYPE_CHECKING:
     from torch import nn
@@ -59,9 +59,10 @@ class CompiledModel:
 class FrozenPart:
     """What stands before a cut, by all that decides it, so that programs of several latents may share it.
 
-    digest: of the weights and the cut. images: a digest of `calibration`, uint8 [N, H, W, C].
+    name: of the network. digest: of the weights and the cut. images: a digest of `calibration`, uint8 [N, H, W, C].
     """
 
+    name: str
     digest: str
     q_f: int
     images: str
@@ -78,13 +79,15 @@ def cut_network(part: FrozenPart) -> CutNetwork:
     """
     from everbit.compile.cut_network import CutNetwork
 
-    return CutNetwork(part.network, part.calibration, cut=part.cut, q_f=part.q_f)
+    usual = usual_cuts(part.name)
+    return CutNetwork(part.network, part.calibration, cut=part.cut, q_f=part.q_f, usual_cuts=usual)
 
 
 @dataclass(frozen=True)
 class ZooModel:
     """A pretrained network of the zoo, compiled for the first experience of each stream (docs/method.md 1.5)."""
 
+    name: str
     network: nn.Module
     digest: str
     cut: str
@@ -94,7 +97,7 @@ class ZooModel:
     def program(self, images: NDArray[np.uint8]) -> Program:
         pixels = np.ascontiguousarray(images[:CALIBRATION_IMAGES])
         digest = hashlib.sha256(repr(pixels.shape).encode() + pixels.tobytes()).hexdigest()
-        part = FrozenPart(self.digest, self.widths.q_f, digest, self.network, self.cut, pixels)
+        part = FrozenPart(self.name, self.digest, self.widths.q_f, digest, self.network, self.cut, pixels)
         return cut_network(part).program(self.widths)
 
 
@@ -138,7 +141,8 @@ def _zoo_model(
             "give other --weights, or the --model and --width of these"
         )
     digest = hashlib.sha256(_read(path) + cut.encode()).hexdigest()
-    return ZooModel(load_weights(path), digest, cut, widths, image_shape(name, description.stem, image_size))
+    shape = image_shape(name, description.stem, image_size)
+    return ZooModel(name, load_weights(path), digest, cut, widths, shape)
 
 
 def _read(path: Path) -> bytes:

@@ -69,6 +69,7 @@ def _write_program(imported: ImportedNetwork, request: Request) -> None:
     from everbit.formats.importers.statistics import measure_statistics
     from everbit.formats.model_file import save_program
     from everbit.quantize.widths import Widths
+    from everbit.zoo.cuts import usual_cuts
 
     widths = Widths.parse(request.bits)
     if request.images is None:
@@ -86,6 +87,7 @@ def _write_program(imported: ImportedNetwork, request: Request) -> None:
         keep_classifier=True,
         labels=imported.labels,
         metadata=facts | {"calibration": Path(request.images).name if request.images else "patterns"},
+        usual_cuts=usual_cuts(imported.architecture),
     )
     save_program(program, request.out)
     report_program(program, request.out, request.as_json)

@@ -17,7 +17,7 @@ from everbit.compile.program import Program
 from everbit.errors import CompileError, ConfigurationError
 from everbit.formats.model_file import load_program
 from everbit.quantize.widths import Widths
-from everbit.zoo.cuts import NETWORKS, WHOLE_NETWORK, Shape
+from everbit.zoo.cuts import NETWORKS, WHOLE_NETWORK, Shape, usual_cuts
 from everbit.zoo.packaged import packaged_model, packaged_names
 
 if TYPE_CHECKING:
@@ -93,8 +93,10 @@ class Plannable:
             return _possible_cuts(self._network())
         if cuts:
             return cuts
-        known = NETWORKS.get(self.facts.get("network", ""))
-        return known.latents if known else _possible_cuts(self._network())
+        return self._usual_cuts() or _possible_cuts(self._network())
+
+    def _usual_cuts(self) -> tuple[str, ...]:
+        return usual_cuts(self.facts.get("network"))
 
     def _widths(self) -> list[Widths]:
         from everbit.nn.binary import BinaryWeight
@@ -106,7 +108,7 @@ class Plannable:
         from everbit.compile.compiler import compile_program
 
         images = np.random.default_rng(0).integers(0, 256, (IMAGES, *self.shape), np.uint8)
-        return compile_program(self._network(), images, cut=cut, widths=widths)
+        return compile_program(self._network(), images, cut=cut, widths=widths, usual_cuts=self._usual_cuts())
 
     def _network(self) -> nn.Module:
         assert self.network is not None

@@ -119,6 +119,11 @@ def require_network(name: str, stem: str | None = None) -> Network:
     return network
 
 
+def usual_cuts(name: str | None) -> tuple[str, ...]:
+    """Modules after which a network of the zoo is usually cut, the default first; none for any other name."""
+    return NETWORKS[name].latents if name in NETWORKS else ()
+
+
 def image_shape(name: str, stem: str, size: int | None = None) -> Shape:
     """The images that a network takes: those its stem is made for, or of another size, so many pixels a side.
 

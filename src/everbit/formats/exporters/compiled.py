@@ -11,7 +11,7 @@ from everbit.data.lazy_images import Images
 from everbit.errors import ConfigurationError
 from everbit.formats.model_file import load_program
 from everbit.quantize.widths import Widths
-from everbit.zoo.cuts import DEFAULT_CUTS, NETWORKS
+from everbit.zoo.cuts import DEFAULT_CUTS, NETWORKS, usual_cuts
 from everbit.zoo.packaged import packaged_backbone, packaged_model, packaged_names
 
 CALIBRATION_IMAGES = 256
@@ -58,4 +58,5 @@ def compiled(
         raise ConfigurationError(f"{model} has no usual place to be cut: name one with --cut (docs/compile.md)")
     spread = np.arange(len(images))[:: max(1, len(images) // CALIBRATION_IMAGES)][:CALIBRATION_IMAGES]
     calibration = fit_images(images[spread], source.input_shape)
-    return compile_program(source.network, calibration, cut=cut or DEFAULT_CUTS[network], widths=widths), note
+    cut, usual = cut or DEFAULT_CUTS[network], usual_cuts(network)
+    return compile_program(source.network, calibration, cut=cut, widths=widths, usual_cuts=usual), note
