@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -33,7 +34,8 @@ def plan(*arguments: object) -> str:
 
 def test_the_table_says_what_is_exact() -> None:
     shown = plan(*SMALL, "--battery", 1000)
-    assert max(map(len, shown.splitlines())) <= 100
+    rows = [line for line in shown.splitlines() if re.match(r" \S", line)]
+    assert max(map(len, rows)) <= 100
     for words in (
         "stage4.block1",
         "8,1,16,1",
@@ -46,7 +48,7 @@ def test_the_table_says_what_is_exact() -> None:
         "STM32H743 datasheet",
         "battery",
     ):
-        assert words in " ".join(shown.split()), words
+        assert words in shown, words
 
 
 def test_json_has_everything() -> None:

@@ -90,4 +90,5 @@ def plan_command(
 
     console = table_console()
     for part in plan_tables(planned, found, request):
-        console.print(part)
+        # A sentence that goes elsewhere is broken there, if at all.
+        console.print(part, soft_wrap=isinstance(part, str) and not console.is_terminal)

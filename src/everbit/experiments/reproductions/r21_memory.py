@@ -50,7 +50,8 @@ class Case:
 
     @property
     def name(self) -> str:
-        return f"{self.network} at {self.cut}, {self.latent} bits, mini-batches of {5 * self.new}"
+        bits = "1 bit" if self.latent == 1 else f"{self.latent} bits"
+        return f"{self.network} at {self.cut}, {bits}, mini-batches of {5 * self.new}"
 
 
 CASES = (
