@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from everbit.errors import ConfigurationError, FormatError
@@ -85,7 +85,7 @@ def save_weights(model: nn.Module, path: str | Path, description: Description, d
     """
     facts = {"version": VERSION, "has_head": not drop_head, "description": asdict(description)}
     with replacing(Path(path)) as partial:
-        save_file(_stored_tensors(model, drop_head), partial, {METADATA_KEY: json.dumps(facts)})
+        partial.write_bytes(save(_stored_tensors(model, drop_head), {METADATA_KEY: json.dumps(facts)}))
 
 
 def _fill(model: nn.Module, stored: dict[str, Tensor]) -> None:
