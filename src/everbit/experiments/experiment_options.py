@@ -17,9 +17,11 @@ def of_presets(option: str, word: Callable[[Any], str]) -> str:
     return ", ".join(f"{word(getattr(Settings.preset(name), option))} of {name}" for name in PRESETS)
 
 
-def chosen_settings(preset: str, epochs: int | None, shared_replay: bool | None) -> dict[str, Any]:
+def chosen_settings(
+    preset: str, epochs: int | None, shared_replay: bool | None, replay_per_class: int | None
+) -> dict[str, Any]:
     """A preset's options, but for those that are given. Raises ConfigurationError for an unknown preset."""
-    given = {"epochs": epochs, "shared_replay": shared_replay}
+    given = {"epochs": epochs, "shared_replay": shared_replay, "replay_per_class": replay_per_class}
     return {**preset_options(preset), **{name: value for name, value in given.items() if value is not None}}
 
 
@@ -47,13 +49,14 @@ Experiences = Annotated[int | None, typer.Option(min=1, help="Number of experien
 Seeds = Annotated[int, typer.Option(min=1, help="Class orders: seeds 0 to N - 1.")]
 ImagesPerClass = Annotated[int | None, typer.Option(min=1, help="At most, for training; default all.")]
 TestImagesPerClass = Annotated[int | None, typer.Option(min=1, help="At most, for a quick look.")]
-Preset = Annotated[str, typer.Option(help="Settings that go together: v24 or accurate; others override them.")]
+Preset = Annotated[str, typer.Option(help=f"Settings that go together: {', '.join(PRESETS)}; others override them.")]
 Epochs = Annotated[
     int | None,
     typer.Option(
         min=1, help=f"Passes over the images of an experience; default the preset's: {of_presets('epochs', str)}."
     ),
 ]
+LATENTS_KEPT = f"Latents kept of a class; default the preset's: {of_presets('replay_per_class', str)}"
 SharedReplay = Annotated[
     bool | None,
     typer.Option(

@@ -24,7 +24,7 @@ def sweep_command(
         list[str] | None, typer.Option(help="A learner of `everbit experiment`; default lr. Repeat it for more.")
     ] = None,
     replay_per_class: Annotated[
-        list[int] | None, typer.Option(min=1, help="Latents kept of a class; default 30. Repeat it for more.")
+        list[int] | None, typer.Option(min=1, help=f"{options.LATENTS_KEPT}. Repeat it for more.")
     ] = None,
     experiences: options.Experiences = None,
     seeds: options.Seeds = 3,
@@ -67,6 +67,7 @@ def sweep_command(
     from everbit.whole_file import replacing
 
     rates = options.parse_learning_rates(learning_rate)
+    kept: list[int | None] = [*(replay_per_class or [])] or [None]
     configurations = [
         Configuration(
             scenario=scenario,
@@ -79,16 +80,15 @@ def sweep_command(
             image_size=image_size,
             images_per_class=images_per_class,
             test_images_per_class=test_images_per_class,
-            replay_per_class=one_replay,
             experiences=experiences,
             count_replayed=count_replayed,
             learning_rates=rates,
             rounding=rounding,
             augment=augment,
-            **options.chosen_settings(preset, epochs, shared_replay),
+            **options.chosen_settings(preset, epochs, shared_replay, one_replay),
         )
         for one_data, one_model, one_learner, one_bits, one_replay in product(
-            data, model, learner or ["lr"], bits or ["8,16,16,1"], replay_per_class or [30]
+            data, model, learner or ["lr"], bits or ["8,16,16,1"], kept
         )
     ]
     if json_file is not None:

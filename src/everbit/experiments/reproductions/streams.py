@@ -175,14 +175,15 @@ STREAM_FIGURES = {
         networks="EfficientNet-Lite0 at full width, its weights those published for ImageNet.",
     ),
     "presets": StreamFigure(
-        "The preset accurate against the paper's settings",
+        "Presets against the paper's settings",
         "Not in a paper: settings chosen on class orders of their own, at the same replay memory, against V24's.",
         (PANELS[0], PANELS[2], PANELS[5]),
         {
             "V24's settings": preset_options("v24"),
             "preset accurate": preset_options("accurate"),
+            "preset accurate_2bit": _bits("8,16,16,2", **preset_options("accurate_2bit")),
         },
-        (Beats("preset accurate", "V24's settings", 3),),
+        (Beats("preset accurate", "V24's settings", 3), Beats("preset accurate_2bit", "V24's settings", 3)),
     ),
 }
 """fig3 to fig8: V24's comparison of widths, one for each data set and network. fig9, fig10: its comparisons of latent
