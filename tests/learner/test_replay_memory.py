@@ -200,3 +200,12 @@ def test_without_replay_nothing_is_kept() -> None:
         learner = Learner(PROGRAM, Settings(strategy=strategy, classes=MOST_CLASSES))
         learn(learner, Stream(), [0, 1, 1])
         assert held(learner) == ([], [])
+
+
+@pytest.mark.parametrize(("preset", "latent_bits"), [("accurate", 1), ("accurate_2bit", 2)])
+def test_presets_take_no_more_than_v24_s_settings(preset: str, latent_bits: int) -> None:
+    shape = {"height": 4, "width": 4, "channels": 16}
+    rng = np.random.default_rng(0)
+    paper = Learner(random_program(rng, latent_bits=1, **shape), Settings.preset("v24"))
+    better = Learner(random_program(rng, latent_bits=latent_bits, **shape), Settings.preset(preset))
+    assert better.memory_use["replay"] <= paper.memory_use["replay"]
