@@ -19,7 +19,8 @@ struct Widths {
 
 // Latent weights of 4 bits lie two to a byte, even index in the low half.
 inline size_t stored_bytes(int32_t count, int width) {
-  return (static_cast<size_t>(count) * static_cast<size_t>(width) + 7) / 8;
+  const size_t w = static_cast<size_t>(width);
+  return saturating_sum(saturating_product(static_cast<size_t>(count) / 8, w), (static_cast<size_t>(count) % 8 * w + 7) / 8);
 }
 
 inline int32_t load_value(const void* values, int32_t index, int width) {

@@ -13,7 +13,6 @@ constexpr int32_t kMaxLayers = 1 << 11;       // and tensors; some checks and th
 constexpr int32_t kMaxSide = 1 << 14;         // height, width, channels
 constexpr int64_t kMaxElements = 1 << 26;     // of one tensor of one image
 constexpr int32_t kMaxFeatures = 1 << 16;     // a logit sums products of 16 and 31 bits in int64
-constexpr int32_t kMaxClasses = 65534;
 constexpr int32_t kMaxScaleExponent = 1 << 10;
 
 bool inside(int64_t value, int64_t low, int64_t high) { return value >= low && value <= high; }

@@ -16,6 +16,7 @@ constexpr int32_t kAbsent = -1;
 constexpr int32_t kMaxAttributes = 8;
 constexpr int32_t kMaxArrays = 4;
 constexpr int32_t kMaxParameters = 3;
+constexpr int32_t kMaxClasses = 65534;  // labels have 16 bits, and the largest stands for none
 
 enum class Operation : int32_t {
   kInput,

@@ -31,7 +31,8 @@ uint64_t digest_of(const uint8_t* bytes, size_t count) {
 // Of what shapes a state; the rest of the options may change from one run to the next.
 uint64_t digest_of(const LearnerOptions& options) {
   Digest digest;
-  const int64_t values[] = {options.classes, options.replay_slots, options.widths.binary, options.widths.non_binary, options.train_body};
+  const int64_t values[] = {options.classes,       options.replay_slots,      options.replay_per_class,
+                            options.widths.binary, options.widths.non_binary, options.train_body};
   digest.add(values, sizeof values / sizeof values[0]);
   return digest.value();
 }
@@ -54,7 +55,7 @@ const char* problem_of(const SavedHeader& read, const SavedHeader& own) {
   if (read.version < 1 || read.reserved != 0 || read.unused[0] != 0 || read.unused[1] != 0) return "the saved learner's header is damaged";
   if (read.program != own.program) return "the learner was saved with another program";
   if (read.options != own.options || read.bytes != own.bytes) {
-    return "the learner was saved with other classes, replay_slots, binary_bits, other_bits or train_body";
+    return "the learner was saved with other classes, replay_slots, replay_per_class, binary_bits, other_bits or train_body";
   }
   return nullptr;
 }

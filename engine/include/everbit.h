@@ -11,10 +11,12 @@
  *
  * MEMORY. Nothing here allocates, reads files or keeps global state. everbit_learner_size() says how many bytes a learner takes,
  * everbit_learner_init() makes it in memory of the caller's, and that memory is all of it: to be rid of a learner, stop using the memory.
- * The program's bytes are read in place and must outlive the learner. Both begin at a multiple of EVERBIT_ALIGNMENT bytes.
+ * The program's bytes are read in place and must outlive the learner. Both begin at a multiple of EVERBIT_ALIGNMENT bytes. A learner stays
+ * where it was made, for its memory holds addresses in itself: to move one, save and restore it. The stack is some kilobytes; with
+ * other_bits 32 and vector kernels (AVX2, AVX-512, AMX, NEON) up to 210 KB.
  *
  * ERRORS. Every call that can fail returns a status; everbit_status_message() says what it means, everbit_learner_detail() what exactly
- * was wrong with the last call of that learner. A call that failed has changed nothing, but for everbit_restore().
+ * was wrong with the last call of that learner. A call that failed has changed nothing of a learner, but for everbit_restore().
  *
  * THREADS. One learner belongs to one thread at a time; two learners know nothing of each other, even of the same program. With
  * options.threads > 1 a learner uses threads of its own where the library was built with OpenMP. No result depends on them.
@@ -269,9 +271,9 @@ EVERBIT_API size_t everbit_saved_bytes(const everbit_learner *learner);
  * is left out. NULL, NO_LEARNER, WRONG_ORDER while an experience is trained on, NOT_WRITTEN. */
 EVERBIT_API everbit_status everbit_save(everbit_learner *learner, everbit_write *write, void *context);
 
-/* Reads what another learner saved, with the same program, classes, replay_slots, binary_bits, other_bits and train_body, so that this one
- * goes on where that one stopped; forgets the experience at hand. NULL, NO_LEARNER, BAD_STATE, NOT_READ. After BAD_STATE or NOT_READ the
- * learner is as everbit_learner_init() made it, unless the first 64 bytes were refused, which changes nothing. */
+/* Reads what another learner saved, with the same program, classes, replay_slots, replay_per_class, binary_bits, other_bits and train_body,
+ * so that this one goes on where that one stopped; forgets the experience at hand. NULL, NO_LEARNER, BAD_STATE, NOT_READ. After BAD_STATE
+ * or NOT_READ the learner is as everbit_learner_init() made it, unless the first 64 bytes were refused, which changes nothing. */
 EVERBIT_API everbit_status everbit_restore(everbit_learner *learner, everbit_read *read, void *context);
 
 #ifdef __cplusplus

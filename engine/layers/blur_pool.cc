@@ -29,7 +29,8 @@ struct Scratch {
     const TensorRecord& in = extent.program.tensor(extent.layer.inputs[0]);
     const TensorRecord& out = extent.program.tensor(extent.layer.output);
     filter = s.take<int8_t>(9 * static_cast<size_t>(in.channels));
-    const size_t rows = static_cast<size_t>(extent.threads) * static_cast<size_t>(out.width) * static_cast<size_t>(out.channels);
+    const size_t places = static_cast<size_t>(extent.threads) * static_cast<size_t>(out.width);
+    const size_t rows = saturating_product(places, static_cast<size_t>(out.channels));
     const size_t all = extent.program.learnable(extent.layer) ? static_cast<size_t>(extent.batch) * static_cast<size_t>(in.elements()) : 0;
     sums = s.take<int64_t>(rows > all ? rows : all);
   }

@@ -39,7 +39,7 @@ struct ForwardScratch {
     const TensorRecord& out = extent.program.tensor(extent.layer.output);
     const size_t bytes = patch_bytes(extent.program.tensor(extent.layer.inputs[0]).bits);
     rows = rows_at_once(shape.patch, bytes, out.channels, extent.batch * out.pixels(), extent.threads);
-    patches = s.take<uint8_t>(at_once(extent) * static_cast<size_t>(patch_stride(shape)) * bytes);
+    patches = s.take<uint8_t>(saturating_product(at_once(extent), static_cast<size_t>(patch_stride(shape)) * bytes));
   }
 
   size_t at_once(const Extent& extent) const { return static_cast<size_t>(extent.threads) * static_cast<size_t>(rows); }

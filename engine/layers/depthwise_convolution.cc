@@ -32,7 +32,8 @@ struct ForwardScratch {
       : weights(s.take<int8_t>(learns(extent.layer) ? static_cast<size_t>(weight_count(extent.program, extent.layer)) : 0)),
         offsets(s, extent.program.tensor(extent.layer.output).channels) {
     const TensorRecord& out = extent.program.tensor(extent.layer.output);
-    const size_t values = static_cast<size_t>(extent.threads) * static_cast<size_t>(out.width) * static_cast<size_t>(out.channels);
+    const size_t places = static_cast<size_t>(extent.threads) * static_cast<size_t>(out.width);
+    const size_t values = saturating_product(places, static_cast<size_t>(out.channels));
     row = s.take<int64_t>(values);
     short_row = s.take<int32_t>(extent.program.tensor(extent.layer.inputs[0]).bits == 32 ? 0 : values);
   }

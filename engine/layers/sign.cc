@@ -54,6 +54,7 @@ const char* sign_check(const Program& program, const LayerRecord& layer) {
   if (bias == kAbsent) {
     return layer.arrays[kThreshold].bytes == in.channels * 4 ? nullptr : "a sign needs one threshold a channel";
   }
+  if (layer.arrays[kThreshold].bytes != 0) return "a sign has a threshold or a learned bias, not both";
   if (program.parameter(bias).count != in.channels || program.parameter(bias).range_exponent < -1) {
     return "a sign's learned bias does not fit its input";
   }

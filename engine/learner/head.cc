@@ -9,7 +9,6 @@ namespace everbit {
 namespace {
 
 constexpr int kProbabilityBits = 30;
-constexpr int32_t kMaxClasses = 65534;
 constexpr int64_t kMaxValues = int64_t{1} << 30;  // of the weights, and of the logits of a mini-batch
 
 struct TrainScratch {

@@ -1,5 +1,7 @@
 #include "sampler.h"
 
+#include "../program.h"
+
 namespace everbit {
 namespace {
 
@@ -8,6 +10,7 @@ constexpr int32_t kMaxPatterns = 1 << 28;
 }  // namespace
 
 const char* Sampler::check(const SamplerOptions& o) {
+  if (o.classes < 1 || o.classes > kMaxClasses) return "the number of classes must lie between 1 and 65534";
   if (o.batch_new < 1 || o.batch_replayed < 0) return "a mini-batch needs at least one new pattern";
   if (o.replay_slots < 0 || o.replay_slots > kMaxPatterns || o.experience_patterns < 1 || o.experience_patterns > kMaxPatterns ||
       (o.replay_slots > 0 && o.replay_per_class < 1)) {

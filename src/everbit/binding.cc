@@ -128,7 +128,9 @@ class Learner {
     if (state.size() != learner_.state_bytes()) throw std::invalid_argument("the state belongs to another program or other options");
     alone([&] {
       std::memcpy(arena_.get(), state.c_str(), state.size());
-      require(learner_.restore());
+      const char* problem = learner_.restore();
+      if (problem != nullptr) learner_.start(arena_.get(), workspace_.get());  // an impossible state must not be learned from
+      require(problem);
     });
   }
 

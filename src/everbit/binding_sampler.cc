@@ -70,7 +70,9 @@ class Sampler {
   void restore(const Bytes& state) {
     if (state.shape(0) != persistent_bytes_) throw std::invalid_argument("the state belongs to another sampler");
     std::memcpy(memory_.get(), state.data(), persistent_bytes_);
-    require(sampler_.restore());
+    const char* problem = sampler_.restore();
+    if (problem != nullptr) sampler_.start();  // an impossible memory must not be drawn from
+    require(problem);
   }
 
   size_t replay_bytes() const { return sampler_.replay().bytes(); }

@@ -159,6 +159,14 @@ def test_parameters_shared_or_left_out() -> None:
     refused(image.changed(**shared), "not its own")
 
 
+def test_a_sign_has_a_threshold_or_a_bias() -> None:
+    """Fused with the layers before it, a sign reads thresholds, one a channel, and no bias."""
+    image = fields()
+    plain, biased = at("sign"), at("sign", last=True)
+    borrowed = {f"layer__{biased}__array0_{end}": image[f"layer.{plain}.array0_{end}"] for end in ("offset", "bytes")}
+    refused(image.changed(**borrowed), "not both")
+
+
 def test_layers_without_parameters_take_none() -> None:
     image = fields()
     first = image["header.parameter_count"] - 1

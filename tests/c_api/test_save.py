@@ -10,6 +10,7 @@ import pytest
 from c_api.conftest import SMALL, image_of
 from c_api.library import Callback, CLearner, RefusedError
 from c_api.test_errors import BAD_STATE, NOT_READ, NOT_WRITTEN
+from everbit._engine import digest
 
 OPTIONS = {"classes": 3, "replay_slots": 6, "replay_per_class": 2, "experience_patterns": 8, "stochastic_rounding": 1}
 HEADER = 64
@@ -80,6 +81,7 @@ def test_bytes_that_end_too_early(library: ctypes.CDLL, length: int, kept: bool)
 OTHERS = {
     "classes": {"classes": 4},
     "replay_slots": {"replay_slots": 5},
+    "replay_per_class": {"replay_per_class": 1},
     "binary_bits": {"binary_bits": 8},
     "other_bits": {"other_bits": 32},
     "train_body": {"train_body": 0},
@@ -105,13 +107,17 @@ def test_another_program_is_refused(library: ctypes.CDLL) -> None:
 
 
 def test_a_state_that_the_replay_memory_cannot_have(library: ctypes.CDLL) -> None:
-    """More latents of a class than this learner keeps: sound bytes, but not of its options."""
-    one, other = make(library, replay_per_class=6), make(library, replay_per_class=1)
+    """Sound bytes, their digest included, but a latent of a class that nobody has."""
+    one, other = make(library), make(library)
     learn(one, 1)
-    with pytest.raises(RefusedError, match="too many patterns of a class") as caught:
-        other.restore(one.save())
+    forged = bytearray(one.save())
+    labels, state_digest = slice(-128, -126), slice(40, 48)
+    forged[labels] = (9).to_bytes(2, "little")
+    forged[state_digest] = digest(bytes(forged[HEADER:])).to_bytes(8, "little")
+    with pytest.raises(RefusedError, match="a class beyond the learner's") as caught:
+        other.restore(bytes(forged))
     assert caught.value.status == BAD_STATE
-    assert other.digest == make(library, replay_per_class=1).digest
+    assert other.digest == make(library).digest
 
 
 @pytest.mark.parametrize("calls", [0, 1])

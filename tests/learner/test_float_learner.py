@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from everbit import engine
 from everbit.errors import ConfigurationError, FormatError
 from everbit.formats.model_file import save_program
+from everbit.learner.engine_options import sampler_options
 from everbit.learner.float_head import FloatHead
 from everbit.learner.float_learner import FloatLearner
 from everbit.learner.learner import Learner
@@ -70,6 +72,27 @@ def test_a_seed_shows_the_patterns_that_it_shows_the_engine(shared_replay: bool)
         generator, alignment = 8, 64
         np.testing.assert_array_equal(sampled[:generator], state[:generator])
         np.testing.assert_array_equal(sampled[alignment:], state[-(len(sampled) - alignment) :])
+
+
+SAMPLER = sampler_options(Settings(classes=2, replay_per_class=3), 2, 6, 4)
+
+
+@pytest.mark.parametrize("classes", [0, 65535])
+def test_a_sampler_refuses_labels_that_it_cannot_hold(classes: int) -> None:
+    with pytest.raises(ValueError, match="between 1 and 65534"):
+        engine.Sampler(SAMPLER | {"classes": classes}, pattern_bytes=1)
+
+
+def test_a_sampler_never_draws_from_an_impossible_memory() -> None:
+    sampler = engine.Sampler(SAMPLER, pattern_bytes=1)
+    state = sampler.state()
+    state[-128:] = 1  # labels beyond the classes, and counters
+    with pytest.raises(ValueError, match="replay memory"):
+        sampler.restore(state)
+    sampler.add(np.array([[7], [8]], np.uint8), np.array([0, 1], np.int32))
+    sampler.begin(1)
+    patterns, labels = sampler.draw()
+    assert sorted(zip(patterns.ravel().tolist(), labels.tolist(), strict=True)) == [(7, 0), (8, 1)]
 
 
 @pytest.mark.parametrize("strategy", ["lr", "cwr"])

@@ -157,7 +157,10 @@ class FloatLearner:
         """A new one. Raises ConfigurationError for a replay memory that cannot be."""
         slots = self.settings.replay_slots
         options = sampler_options(self.settings, self._classes, slots, experience_images)
-        return engine.Sampler(options, self._network.latent.stored_bytes)
+        try:
+            return engine.Sampler(options, self._network.latent.stored_bytes)
+        except ValueError as error:
+            raise ConfigurationError(f"the engine refuses these settings: {error}") from error
 
     def _step(self, optimizer: torch.optim.Optimizer, batch: NDArray[np.uint8], targets: Tensor) -> int:
         """One step of SGD; returns how many of the batch were right before it."""

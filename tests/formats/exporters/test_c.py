@@ -132,6 +132,14 @@ def test_nothing_is_written_twice(tmp_path: Path) -> None:
     assert changed == {"model.h", "model.c"}
 
 
+def test_sources_of_another_version_go(tmp_path: Path) -> None:
+    export(FIXTURES / "plain.everbit", tmp_path)
+    (tmp_path / "engine" / "learner" / "moved_since.cc").write_text("#error the project compiles every file\n")
+    before = {path for path in tmp_path.rglob("*") if path.name != "moved_since.cc"}
+    export(FIXTURES / "plain.everbit", tmp_path)
+    assert set(tmp_path.rglob("*")) == before
+
+
 def test_a_model_with_channels_of_its_own(tmp_path: Path) -> None:
     """Images of neither one nor three channels are made of gray ones."""
     from reference.program_builder import ProgramBuilder

@@ -91,6 +91,9 @@ def _write(folder: Path, model: Model) -> None:
     contents["model.h"] = header(model).encode()
     contents["model.c"] = ("\n".join(source(model)) + "\n").encode()
     contents["model.program"] = model.program
+    for old in (folder / "engine").rglob("*.[ch]*"):  # of another version: it would be compiled too
+        if old.relative_to(folder).as_posix() not in contents:
+            old.unlink()
     for name, content in contents.items():
         path = folder / name
         if path.is_file() and path.read_bytes() == content:

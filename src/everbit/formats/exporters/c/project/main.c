@@ -8,7 +8,7 @@
 #include "model.h"
 
 /* All that the learner works in. */
-static uint8_t arena[MODEL_ARENA_BYTES] __attribute__((aligned(EVERBIT_ALIGNMENT), section(".bss.ARENA")));
+static uint8_t arena[MODEL_ARENA_BYTES] __attribute__((aligned(EVERBIT_ALIGNMENT), section(".bss..arena")));
 
 static void write_number(int64_t value) {
   char digits[21];
